@@ -1,0 +1,120 @@
+/*
+ * atomic.h - the only spelling of atomic access in this code base.
+ *
+ * Every word that another process may look at while we change it goes through
+ * these functions, so that one search finds all of them and a sanitizer can
+ * follow them.  Nothing else belongs here: no lock, no loop, no policy.
+ *
+ * Orders: "relaxed" where only the word itself matters; "release" for a store
+ * that says "what I wrote before is complete"; plain read-modify-writes are
+ * sequentially consistent, because the lock's two sides each store one word and
+ * then read the other's.
+ */
+#ifndef CBF_ATOMIC_H
+#define CBF_ATOMIC_H
+
+#include <stdint.h>
+
+#define CBF_DEFINE_ATOMIC(bits)                                              \
+    static inline uint##bits##_t                                             \
+    cbf_load##bits(const uint##bits##_t *p)                                  \
+    {                                                                        \
+        return __atomic_load_n(p, __ATOMIC_RELAXED);                         \
+    }                                                                        \
+    static inline uint##bits##_t                                             \
+    cbf_acquire##bits(const uint##bits##_t *p)                               \
+    {                                                                        \
+        return __atomic_load_n(p, __ATOMIC_SEQ_CST);                         \
+    }                                                                        \
+    static inline void                                                       \
+    cbf_store##bits(uint##bits##_t *p, uint##bits##_t value)                 \
+    {                                                                        \
+        __atomic_store_n(p, value, __ATOMIC_RELAXED);                        \
+    }                                                                        \
+    static inline void                                                       \
+    cbf_release##bits(uint##bits##_t *p, uint##bits##_t value)               \
+    {                                                                        \
+        __atomic_store_n(p, value, __ATOMIC_RELEASE);                        \
+    }                                                                        \
+    static inline uint##bits##_t                                             \
+    cbf_exchange##bits(uint##bits##_t *p, uint##bits##_t value)              \
+    {                                                                        \
+        return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);              \
+    }                                                                        \
+    static inline uint##bits##_t                                             \
+    cbf_fetch_add##bits(uint##bits##_t *p, uint##bits##_t value)             \
+    {                                                                        \
+        return __atomic_fetch_add(p, value, __ATOMIC_SEQ_CST);               \
+    }                                                                        \
+    static inline uint##bits##_t                                             \
+    cbf_fetch_or##bits(uint##bits##_t *p, uint##bits##_t value)              \
+    {                                                                        \
+        return __atomic_fetch_or(p, value, __ATOMIC_SEQ_CST);                \
+    }                                                                        \
+    static inline uint##bits##_t                                             \
+    cbf_fetch_and##bits(uint##bits##_t *p, uint##bits##_t value)             \
+    {                                                                        \
+        return __atomic_fetch_and(p, value, __ATOMIC_SEQ_CST);               \
+    }                                                                        \
+    /* 1 and *p = desired if *p was expected, else 0 and *p as it was. */    \
+    static inline int                                                        \
+    cbf_swap_if##bits(uint##bits##_t *p, uint##bits##_t expected,            \
+                      uint##bits##_t desired)                                \
+    {                                                                        \
+        return __atomic_compare_exchange_n(p, &expected, desired, 0,         \
+                                           __ATOMIC_SEQ_CST,                 \
+                                           __ATOMIC_SEQ_CST);                \
+    }
+
+CBF_DEFINE_ATOMIC(8)
+CBF_DEFINE_ATOMIC(32)
+CBF_DEFINE_ATOMIC(64)
+
+#undef CBF_DEFINE_ATOMIC
+
+/*
+ * A load that the compiler may join with its neighbours to a wider one.  Only
+ * behind a fence or a read-modify-write, which it can't be moved across.
+ */
+static inline uint64_t
+cbf_plain64(const uint64_t *p)
+{
+#if defined(__SANITIZE_THREAD__)
+    return cbf_load64(p);
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+    return cbf_load64(p);
+#else
+    return *p;
+#endif
+#else
+    return *p;
+#endif
+}
+
+/*
+ * Keeps the compiler from moving stores across this point.  Enough where the
+ * only thing that may come between two stores is a SIGKILL: the kernel lets
+ * every store of the dead process reach memory, in program order as far as the
+ * process that later learns of its death can tell.
+ */
+static inline void
+cbf_kill_fence(void)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* A hint to the processor that this is a spinning loop. */
+static inline void
+cbf_spin_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#else
+    cbf_kill_fence();
+#endif
+}
+
+#endif

@@ -1,0 +1,130 @@
+/*
+ * journal.h - the record that lets a half-done change be undone or finished.
+ *
+ * Lives in one cache line of the header and is written under the write lock
+ * only.  A change that can't be one store goes:
+ *
+ *   record what was   cbf_journal_item / _block / _clear
+ *   change counters, then tallies
+ *   cbf_journal_done
+ *
+ * and whoever finds a record pending puts things right with cbf_journal_repair,
+ * which may itself be killed and repeated.  Knows counters; no lock, no file.
+ */
+#ifndef CBF_JOURNAL_H
+#define CBF_JOURNAL_H
+
+#include "counter.h"
+#include "format.h"
+#include "hash.h"
+#include "killpoint.h"
+#include <stdint.h>
+
+#define CBF_JOURNAL_KIND_BITS 3
+#define CBF_JOURNAL_ITEM 1u  /* undo: write the old values back */
+#define CBF_JOURNAL_BLOCK 2u /* a merge's block: count it anew, keep it */
+#define CBF_JOURNAL_CLEAR 3u /* finish: all counters 0 */
+
+/* Counters in a merge are journaled by blocks of this many bytes. */
+#define CBF_JOURNAL_BLOCK_BYTES ((size_t)32768)
+
+/* The table a record speaks of. */
+struct cbf_journal_table {
+    struct cbf_fmt_header *header;
+    uint8_t *counters;
+    size_t counter_bytes;
+    struct cbf_probe probe;
+};
+
+/* Private totals from and to the header; the latter leaves the stamp alone. */
+static inline void
+cbf_journal_tally_load(const struct cbf_fmt_header *hdr, struct cbf_tally *t)
+{
+    t->nonzero = cbf_load64(&hdr->tally.nonzero);
+    t->saturated = cbf_load64(&hdr->tally.saturated);
+    t->sum = cbf_load64(&hdr->tally.sum);
+}
+
+static inline void
+cbf_journal_tally_store(struct cbf_fmt_header *hdr, const struct cbf_tally *t)
+{
+    cbf_store64(&hdr->tally.nonzero, t->nonzero);
+    CBF_KILL_POINT("tally: nonzero stored");
+    cbf_store64(&hdr->tally.saturated, t->saturated);
+    cbf_store64(&hdr->tally.sum, t->sum);
+}
+
+/* Whether the totals in the header are those of the counters. */
+static inline int
+cbf_journal_tally_valid(const struct cbf_fmt_header *hdr)
+{
+    return cbf_load64(&hdr->tally_ops) == cbf_load64(&hdr->ops);
+}
+
+/* Counts the whole table and makes the totals valid.  O(table). */
+void cbf_journal_recount(const struct cbf_journal_table *t);
+
+/* The store that makes a record count, after all its fields. */
+static inline void
+cbf_journal_begin(struct cbf_fmt_header *hdr, unsigned kind)
+{
+    cbf_kill_fence();
+    CBF_KILL_POINT("journal: record written, not pending");
+    cbf_release64(&hdr->journal.state,
+                  cbf_load64(&hdr->ops) << CBF_JOURNAL_KIND_BITS | kind);
+    cbf_kill_fence();
+    CBF_KILL_POINT("journal: pending");
+}
+
+static inline void
+cbf_journal_record_tally(struct cbf_fmt_journal *j, const struct cbf_tally *t)
+{
+    cbf_store64(&j->tally.nonzero, t->nonzero);
+    cbf_store64(&j->tally.saturated, t->saturated);
+    cbf_store64(&j->tally.sum, t->sum);
+}
+
+/* Begins an item; *tally is the state before; old = probe values packed as in
+ * the format. */
+static inline void
+cbf_journal_item(struct cbf_fmt_header *hdr, struct cbf_hash h,
+                 const uint64_t old[2], const struct cbf_tally *tally)
+{
+    struct cbf_fmt_journal *j = &hdr->journal;
+
+    cbf_store64(&j->lo, h.lo);
+    cbf_store64(&j->hi, h.hi);
+    cbf_store64(&j->old[0], old[0]);
+    cbf_store64(&j->old[1], old[1]);
+    cbf_journal_record_tally(j, tally);
+    cbf_journal_begin(hdr, CBF_JOURNAL_ITEM);
+}
+
+/* Begins a block of a merge, *without being the totals without that block, and
+ * a clear. */
+void cbf_journal_block(struct cbf_fmt_header *hdr, uint64_t block,
+                       const struct cbf_tally *without);
+void cbf_journal_clear(struct cbf_fmt_header *hdr);
+
+/* Ends it: the change and the totals are complete. */
+static inline void
+cbf_journal_done(struct cbf_fmt_header *hdr)
+{
+    cbf_kill_fence();
+    CBF_KILL_POINT("journal: change complete, still pending");
+    cbf_release64(&hdr->journal.state, 0);
+    cbf_kill_fence();
+    CBF_KILL_POINT("journal: done");
+}
+
+/* 1 if a record of this release is pending that `ops` has not outdated. */
+int cbf_journal_pending(const struct cbf_fmt_header *hdr);
+
+/*
+ * Undoes or finishes what is pending, if anything.  Idempotent: being killed
+ * inside it is one more repair.  Any content of the record is safe: positions
+ * and blocks stay inside the table.
+ */
+void cbf_journal_repair(const struct cbf_journal_table *t);
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * image.c - copies of a filter in the file format, and the checksum that says
+ * whether a sealed one is whole.
+ */
+#include "access.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The bytes before the counters, at rest: no lock word, no slot, no record. */
+static void
+write_head(const struct cbf *f, void *head, const struct cbf_tally *t,
+           uint64_t ops)
+{
+    struct cbf_fmt_header *hdr = head;
+
+    memset(head, 0, CBF_FMT_COUNTERS_OFFSET);
+    cbf_store_format(head, cbf_geometry_of(f));
+    hdr->ops = ops;
+    hdr->tally.nonzero = t->nonzero;
+    hdr->tally.saturated = t->saturated;
+    hdr->tally.sum = t->sum;
+    hdr->tally_ops = ops;
+}
+
+static void
+seal_head(void *head, const uint8_t *counters, size_t bytes)
+{
+    struct cbf_fmt_header *hdr = head;
+
+    hdr->checksum = cbf_hash_checksum(counters, bytes);
+    hdr->checksum_ops = hdr->ops * 2 + 1;
+    hdr->seal = 1;
+}
+
+int
+cbf_image_write(struct cbf *f, void *image, struct cbf_error *e)
+{
+    size_t bytes = f->table.counter_bytes;
+    uint8_t *counters = (uint8_t *)image + CBF_FMT_COUNTERS_OFFSET;
+    struct cbf_tally t;
+    enum cbf_scan how;
+    uint64_t ops;
+    int sealed;
+    int code = cbf_scan_begin(f, &how, e);
+
+    if (code != CBF_OK)
+        return code;
+    sealed = cbf_is_sealed(f);
+    memcpy(counters, f->counters, bytes);
+    ops = cbf_load64(&cbf_header(f)->ops);
+    cbf_scan_end(f, how);
+    cbf_counter_tally(counters, bytes, &t);
+    write_head(f, image, &t, ops);
+    if (sealed)
+        seal_head(image, counters, bytes);
+    return CBF_OK;
+}
+
+int
+cbf_open_image(const void *image, size_t bytes, struct cbf **out,
+               struct cbf_error *e)
+{
+    struct cbf_geometry g;
+    struct cbf_fmt_header head;
+    struct cbf *f;
+    int code = cbf_store_validate(image, bytes, &g, NULL, e);
+
+    if (code == CBF_OK)
+        code = cbf_open_anonymous(&g, &f, e);
+    if (code != CBF_OK)
+        return code;
+    memcpy(&head, image, sizeof head);
+    memcpy(f->table.counters, (const char *)image + CBF_FMT_COUNTERS_OFFSET,
+           f->table.counter_bytes);
+    cbf_store64(&cbf_header(f)->ops, head.ops);
+    cbf_journal_recount(&f->table);
+    *out = f;
+    return CBF_OK;
+}
+
+int
+cbf_save(struct cbf *f, const char *path, unsigned mode, struct cbf_error *e)
+{
+    size_t bytes = f->table.counter_bytes;
+    struct cbf_tally t;
+    uint8_t *copy;
+    void *head;
+    int code = cbf_snapshot(f, &copy, e);
+
+    if (code != CBF_OK)
+        return code;
+    head = malloc(CBF_FMT_COUNTERS_OFFSET);
+    if (head) {
+        cbf_counter_tally(copy, bytes, &t);
+        write_head(f, head, &t, cbf_load64(&cbf_header(f)->ops));
+        seal_head(head, copy, bytes);
+        code = cbf_store_replace(path, mode, head, CBF_FMT_COUNTERS_OFFSET,
+                                 copy, bytes, e);
+    } else {
+        code = cbf_error_set(e, CBF_E_MEMORY, "the header of an image");
+    }
+    free(head);
+    cbf_snapshot_free(f, copy);
+    return code;
+}
+
+int
+cbf_verify(struct cbf *f, int *result, struct cbf_error *e)
+{
+    const struct cbf_fmt_header *hdr = cbf_header(f);
+
+    (void)e;
+    *result = -1;
+    if (!cbf_is_sealed(f)
+        || cbf_load64(&hdr->checksum_ops) != cbf_load64(&hdr->ops) * 2 + 1)
+        return CBF_OK;
+    *result = cbf_load64(&hdr->checksum)
+              == cbf_hash_checksum(f->counters, f->table.counter_bytes);
+    return CBF_OK;
+}

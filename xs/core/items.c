@@ -1,0 +1,280 @@
+/*
+ * items.c - single items and batches of them.
+ *
+ * Reads load counters and nothing else: no lock, no store to the mapping.
+ * A mutator hashes and prefetches before it locks, and under the lock treats
+ * each item as one transaction: journal what was, change, end.  No file, no
+ * whole-table work here.
+ */
+#include "access.h"
+
+/* How many items ahead a batch asks for counters: by measurement, see
+ * DESIGN; k cache lines an item, so this fills the line-fill buffers. */
+#define READ_AHEAD 8
+#define WRITE_AHEAD 8
+
+/* One body for add, remove and add_if_absent, compiled once for each. */
+#define HOT static inline __attribute__((always_inline))
+
+/* ---- reading ------------------------------------------------------------- */
+
+static inline int
+is_present(const struct cbf *f, struct cbf_hash h)
+{
+    uint32_t i;
+
+    for (i = 0; i < f->probe.n_probes; i++)
+        if (cbf_counter_get(f->counters,
+                            cbf_probe_position(&f->probe, h, i)) == 0)
+            return 0;
+    return 1;
+}
+
+static inline unsigned
+lowest_counter(const struct cbf *f, struct cbf_hash h)
+{
+    unsigned lowest = CBF_COUNTER_MAX;
+    unsigned value;
+    uint32_t i;
+
+    for (i = 0; i < f->probe.n_probes && lowest > 0; i++) {
+        value = cbf_counter_get(f->counters,
+                                cbf_probe_position(&f->probe, h, i));
+        if (value < lowest)
+            lowest = value;
+    }
+    return lowest;
+}
+
+int
+cbf_contains(const struct cbf *f, const void *item, size_t len)
+{
+    return is_present(f, cbf_hash_item(item, len));
+}
+
+unsigned
+cbf_count_of(const struct cbf *f, const void *item, size_t len)
+{
+    return lowest_counter(f, cbf_hash_item(item, len));
+}
+
+static inline void
+prefetch_read(const struct cbf *f, struct cbf_hash h)
+{
+    uint32_t i;
+
+    for (i = 0; i < f->probe.n_probes; i++)
+        __builtin_prefetch(
+            f->counters + (cbf_probe_position(&f->probe, h, i) >> 1), 0);
+}
+
+size_t
+cbf_contains_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
+                  uint8_t *each)
+{
+    size_t present = 0;
+    size_t i;
+    int yes;
+
+    for (i = 0; i < n && i < READ_AHEAD; i++)
+        prefetch_read(f, items[i]);
+    for (i = 0; i < n; i++) {
+        if (i + READ_AHEAD < n)
+            prefetch_read(f, items[i + READ_AHEAD]);
+        yes = is_present(f, items[i]);
+        present += (size_t)yes;
+        if (each)
+            each[i] = (uint8_t)yes;
+    }
+    return present;
+}
+
+size_t
+cbf_count_of_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
+                  uint8_t *each)
+{
+    size_t present = 0;
+    size_t i;
+    unsigned value;
+
+    for (i = 0; i < n && i < READ_AHEAD; i++)
+        prefetch_read(f, items[i]);
+    for (i = 0; i < n; i++) {
+        if (i + READ_AHEAD < n)
+            prefetch_read(f, items[i + READ_AHEAD]);
+        value = lowest_counter(f, items[i]);
+        present += value > 0;
+        if (each)
+            each[i] = (uint8_t)value;
+    }
+    return present;
+}
+
+/* ---- changing ------------------------------------------------------------ */
+
+/* Where an item's counters are, and on their way to this processor. */
+static inline void
+aim(const struct cbf *f, struct cbf_hash h, uint64_t pos[CBF_FMT_MAX_PROBES])
+{
+    uint32_t i;
+
+    cbf_probe_positions(&f->probe, h, pos);
+    for (i = 0; i < f->probe.n_probes; i++)
+        __builtin_prefetch(f->counters + (pos[i] >> 1), 1);
+}
+
+enum change { CHANGE_ADD, CHANGE_REMOVE, CHANGE_ADD_IF_ABSENT };
+
+/* A half of an item: the up to 16 probes that fit one packed word. */
+HOT void
+step_half(struct cbf *f, const uint64_t *pos, uint32_t n, uint64_t old,
+          enum change change, struct cbf_tally *t)
+{
+    uint64_t all = cbf_packed_first(n);
+    uint64_t full = cbf_packed_equal(old, CBF_COUNTER_MAX);
+    uint64_t moving = all & ~full; /* at 15 they stay, both ways */
+
+    if (change == CHANGE_REMOVE) {
+        t->sum -= cbf_packed_count(moving);
+        t->nonzero -= cbf_packed_count(cbf_packed_equal(old, 1));
+    } else {
+        t->sum += cbf_packed_count(moving);
+        t->nonzero += cbf_packed_count(all & cbf_packed_equal(old, 0));
+        t->saturated += cbf_packed_count(cbf_packed_equal(old, 14));
+    }
+    cbf_packed_step(f->table.counters, pos, n, moving,
+                    change != CHANGE_REMOVE);
+}
+
+/*
+ * One item as one transaction, under the write lock; *tally is the running
+ * totals.  Returns what the Perl method would: see cbf.h.  All positions of an
+ * item differ (hash.h), so the old values say all about the new ones.
+ */
+HOT int
+change_item(struct cbf *f, struct cbf_hash h, const uint64_t *pos,
+            enum change change, struct cbf_tally *tally)
+{
+    struct cbf_fmt_header *hdr = cbf_header(f);
+    struct cbf_tally t = *tally; /* in registers, not where it may alias */
+    uint32_t n = f->probe.n_probes;
+    uint32_t first = n < CBF_PACKED ? n : CBF_PACKED;
+    uint64_t old[2] = { 0, 0 };
+    int absent;
+
+    old[0] = cbf_packed_get(f->counters, pos, first);
+    absent = (cbf_packed_equal(old[0], 0) & cbf_packed_first(first)) != 0;
+    if (n > first) {
+        old[1] = cbf_packed_get(f->counters, pos + first, n - first);
+        absent |= (cbf_packed_equal(old[1], 0) & cbf_packed_first(n - first))
+                  != 0;
+    }
+    if (change == CHANGE_REMOVE && absent)
+        return 0;
+    if (change == CHANGE_ADD_IF_ABSENT && !absent)
+        return 0;
+    cbf_journal_item(hdr, h, old, &t);
+    step_half(f, pos, first, old[0], change, &t);
+    if (n > first)
+        step_half(f, pos + first, n - first, old[1], change, &t);
+    cbf_kill_fence();
+    cbf_journal_tally_store(hdr, &t);
+    cbf_journal_done(hdr);
+    *tally = t;
+    return change == CHANGE_ADD ? absent : 1;
+}
+
+HOT int
+change_one(struct cbf *f, const void *item, size_t len, enum change change,
+           int *changed, struct cbf_error *e)
+{
+    struct cbf_hash h = cbf_hash_item(item, len);
+    uint64_t pos[CBF_FMT_MAX_PROBES];
+    struct cbf_tally tally;
+    int code;
+
+    /* a cache line that is on its way before the lock is taken is not waited
+     * for by everybody else */
+    aim(f, h, pos);
+    code = cbf_write_begin(f, e);
+    if (code != CBF_OK)
+        return code;
+    cbf_journal_tally_load(cbf_header(f), &tally);
+    *changed = change_item(f, h, pos, change, &tally);
+    cbf_write_end(f);
+    return CBF_OK;
+}
+
+int
+cbf_add(struct cbf *f, const void *item, size_t len, int *changed,
+        struct cbf_error *e)
+{
+    return change_one(f, item, len, CHANGE_ADD, changed, e);
+}
+
+int
+cbf_remove(struct cbf *f, const void *item, size_t len, int *changed,
+           struct cbf_error *e)
+{
+    return change_one(f, item, len, CHANGE_REMOVE, changed, e);
+}
+
+int
+cbf_add_if_absent(struct cbf *f, const void *item, size_t len, int *changed,
+                  struct cbf_error *e)
+{
+    return change_one(f, item, len, CHANGE_ADD_IF_ABSENT, changed, e);
+}
+
+HOT int
+change_many(struct cbf *f, const struct cbf_hash *items, size_t n,
+            enum change change, uint8_t *each, size_t *n_changed,
+            struct cbf_error *e)
+{
+    uint64_t pos[WRITE_AHEAD][CBF_FMT_MAX_PROBES];
+    struct cbf_tally tally;
+    size_t done = 0;
+    size_t i;
+    int code;
+    int yes;
+
+    for (i = 0; i < n && i < WRITE_AHEAD; i++)
+        aim(f, items[i], pos[i]);
+    code = cbf_write_begin(f, e);
+    if (code != CBF_OK)
+        return code;
+    cbf_journal_tally_load(cbf_header(f), &tally);
+    for (i = 0; i < n; i++) {
+        yes = change_item(f, items[i], pos[i % WRITE_AHEAD], change, &tally);
+        done += (size_t)yes;
+        if (each)
+            each[i] = (uint8_t)yes;
+        if (i + WRITE_AHEAD < n)
+            aim(f, items[i + WRITE_AHEAD], pos[i % WRITE_AHEAD]);
+    }
+    cbf_write_end(f);
+    *n_changed = done;
+    return CBF_OK;
+}
+
+int
+cbf_add_many(struct cbf *f, const struct cbf_hash *items, size_t n,
+             size_t *n_changed, struct cbf_error *e)
+{
+    return change_many(f, items, n, CHANGE_ADD, NULL, n_changed, e);
+}
+
+int
+cbf_remove_many(struct cbf *f, const struct cbf_hash *items, size_t n,
+                size_t *n_changed, struct cbf_error *e)
+{
+    return change_many(f, items, n, CHANGE_REMOVE, NULL, n_changed, e);
+}
+
+int
+cbf_add_if_absent_many(struct cbf *f, const struct cbf_hash *items, size_t n,
+                       uint8_t *each, size_t *n_changed, struct cbf_error *e)
+{
+    return change_many(f, items, n, CHANGE_ADD_IF_ABSENT, each, n_changed,
+                       e);
+}

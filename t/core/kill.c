@@ -1,11 +1,12 @@
 /* kill-points */
 /* build: -DCBF_LOCK_PARK_NS=1000000 */
 /*
- * kill.c - a process is killed at every named point inside every operation, and
- * the table is compared, byte by byte, with a model of what it may be then.
+ * kill.c - a process is killed at every named point inside every operation,
+ * and the table is compared, byte by byte, with a model of what it may be
+ * then.
  *
- * The model is an array with one element a counter; only the hash of an item is
- * taken from the code under test.  What this does not do: random instants
+ * The model is an array with one element a counter; only the hash of an item
+ * is taken from the code under test.  What this does not do: random instants
  * (those are for the Perl tests), and points where nothing was stored.
  */
 #include "cbf.h"
@@ -25,7 +26,7 @@
 #define N_PROBES 7
 #define BATCH 5
 
-/* ---- arming ---------------------------------------------------------------- */
+/* ---- arming ------------------------------------------------------------- */
 
 /* Shared with the child, so that the name survives it. */
 struct armed {
@@ -48,7 +49,7 @@ cbf_test_kill_point(const char *name)
         pause();
 }
 
-/* ---- the model --------------------------------------------------------------- */
+/* ---- the model ---------------------------------------------------------- */
 
 struct model {
     unsigned char value[N_COUNTERS];
@@ -109,7 +110,7 @@ same(const struct model *a, const struct model *b)
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* ---- the operations ------------------------------------------------------------ */
+/* ---- the operations ----------------------------------------------------- */
 
 static const char *const batch_items[BATCH]
     = { "b1", "b2", "saturated", "b4", "common" };
@@ -192,7 +193,8 @@ do_stats(struct cbf *f, struct cbf *other, struct cbf_error *e)
     return cbf_stats(f, &s, e);
 }
 
-/* As if an older release had changed the table: the totals are counted anew. */
+/* As if an older release had changed the table: the totals are counted
+ * anew. */
 static int
 do_recount(struct cbf *f, struct cbf *other, struct cbf_error *e)
 {
@@ -215,7 +217,7 @@ static const struct operation operations[] = {
 
 #define N_OPERATIONS (sizeof operations / sizeof operations[0])
 
-/* ---- what may be there afterwards ------------------------------------------------ */
+/* ---- what may be there afterwards --------------------------------------- */
 
 static void
 fill(struct cbf *f, struct model *m)
@@ -290,7 +292,7 @@ fits(const struct operation *op, const struct model *before,
     return same(before, now) || same(&after, now);
 }
 
-/* ---- one round --------------------------------------------------------------------- */
+/* ---- one round ---------------------------------------------------------- */
 
 struct scene {
     struct cbf *f;

@@ -1,8 +1,8 @@
 /*
  * access.c - the unusual cases of access.h, and the shared side.
  *
- * The single place where a takeover leads to a repair.  No counter changes here
- * but by the journal's repair.
+ * The single place where a takeover leads to a repair.  No counter changes
+ * here but by the journal's repair.
  */
 #include "access.h"
 #include <string.h>
@@ -24,10 +24,10 @@ introduce(struct cbf *f, const struct cbf_owner *self, struct cbf_error *e)
 
 /*
  * The totals are out of date.  Either an older release has changed the table,
- * or a process died between the two stores of cbf_count_call: then the totals are
- * right for the new value of ops, since no item had begun.  Older releases can't
- * leave that state: cbf_open_path invalidates the stamp when it is alone, and
- * their own files have a stamp of 0.
+ * or a process died between the two stores of cbf_count_call: then the totals
+ * are right for the new value of ops, since no item had begun.  Older releases
+ * can't leave that state: cbf_open_path invalidates the stamp when it is
+ * alone, and their own files have a stamp of 0.
  */
 static void
 renew_tally(struct cbf *f)

@@ -2,8 +2,8 @@
  * access.h - when to lock, and what must be true before anybody goes on.
  *
  * Every mutator and every scan of the whole table passes through here.  The
- * common case of a single item is inline; whatever is unusual goes to access.c,
- * the only place where a death leads to a repair.
+ * common case of a single item is inline; whatever is unusual goes to
+ * access.c, the only place where a death leads to a repair.
  */
 #ifndef CBF_ACCESS_H
 #define CBF_ACCESS_H
@@ -32,9 +32,9 @@ cbf_count_call(struct cbf_fmt_header *hdr)
 }
 
 /*
- * Begins a mutator: the write lock is held, leftovers of the dead are repaired,
- * the totals are valid, and `ops` has counted the call.  Or a code, nothing
- * held and nothing counted.
+ * Begins a mutator: the write lock is held, leftovers of the dead are
+ * repaired, the totals are valid, and `ops` has counted the call.  Or a code,
+ * nothing held and nothing counted.
  */
 static inline int
 cbf_write_begin(struct cbf *f, struct cbf_error *e)
@@ -60,7 +60,8 @@ cbf_write_end(struct cbf *f)
     cbf_lock_write_done(&f->lock);
 }
 
-/* The same without counting the call: for freeze, and for scans that need it. */
+/* The same without counting the call: for freeze, and for scans that need
+ * it. */
 int cbf_exclusive_begin(struct cbf *f, struct cbf_error *e);
 
 enum cbf_scan {

@@ -7,8 +7,8 @@
  *
  * Orders: "relaxed" where only the word itself matters; "release" for a store
  * that says "what I wrote before is complete"; plain read-modify-writes are
- * sequentially consistent, because the lock's two sides each store one word and
- * then read the other's.
+ * sequentially consistent, because the lock's two sides each store one word
+ * and then read the other's.
  */
 #ifndef CBF_ATOMIC_H
 #define CBF_ATOMIC_H

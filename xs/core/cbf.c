@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* ---- open ------------------------------------------------------------------ */
+/* ---- open --------------------------------------------------------------- */
 
 /*
- * Nobody else has the file open: what the words say is left over from processes
- * that are no more, from a copy, or from damage.  Finish or undo what they were
- * at, then zero the words.  Being killed here is one more leftover.
+ * Nobody else has the file open: what the words say is left over from
+ * processes that are no more, from a copy, or from damage.  Finish or undo
+ * what they were at, then zero the words.  Being killed here is one more
+ * leftover.
  */
 static void
 recover_alone(struct cbf *f)
@@ -175,7 +176,7 @@ cbf_refresh(const struct cbf *f, struct cbf **out, struct cbf_error *e)
     return cbf_open_readonly(f->store.path, out, e);
 }
 
-/* ---- close ------------------------------------------------------------------- */
+/* ---- close -------------------------------------------------------------- */
 
 void
 cbf_ref(struct cbf *f)
@@ -197,7 +198,7 @@ cbf_unref(struct cbf *f)
     errno = saved;
 }
 
-/* ---- what it is ------------------------------------------------------------------ */
+/* ---- what it is --------------------------------------------------------- */
 
 const struct cbf_geometry *
 cbf_geometry_of(const struct cbf *f)
@@ -232,7 +233,7 @@ cbf_readonly(const struct cbf *f)
     return cbf_load32(&f->readonly) != 0;
 }
 
-/* ---- files ----------------------------------------------------------------------- */
+/* ---- files -------------------------------------------------------------- */
 
 int
 cbf_unlink_path(const char *path, struct cbf_error *e)

@@ -7,10 +7,11 @@
  *
  * Functions that can fail return 0 or a CBF_E_ code and fill the caller's
  * struct cbf_error; after a failure the filter is as it was.  All mutators can
- * fail with FROZEN, READONLY, OWNER, DESCRIPTOR and INTERRUPTED; the last means
- * that a signal handler ran while the call slept on the lock and that nothing
- * has been done: call again.  Nothing here runs foreign code, prints, exits or
- * jumps.
+ * fail with FROZEN, READONLY, OWNER, DESCRIPTOR and INTERRUPTED, and so can
+ * the scans of a whole table.  The last means that nothing has been done and
+ * that a signal handler ran, or may have run, while the call slept on the lock
+ * (it comes after a second of sleep in any case): handle signals and call
+ * again.  Nothing here runs foreign code, prints, exits or jumps.
  *
  * Point reads (contains, count_of and their batches) take no lock, write
  * nothing to the mapping and wait for nobody.
@@ -48,8 +49,8 @@ int cbf_open_image(const void *image, size_t bytes, struct cbf **out,
 
 /*
  * For a handle of cbf_open_readonly: if its path names another file by now,
- * opens that one: *out is the new handle, else NULL.  On failure the old handle
- * is as good as before.  One system call when nothing changed.
+ * opens that one: *out is the new handle, else NULL.  On failure the old
+ * handle is as good as before.  One system call when nothing changed.
  */
 int cbf_refresh(const struct cbf *f, struct cbf **out, struct cbf_error *e);
 
@@ -59,7 +60,7 @@ void cbf_unref(struct cbf *f); /* NULL is fine; keeps errno */
 /* ---- what it is: O(1), no lock --------------------------------------- */
 
 const struct cbf_geometry *cbf_geometry_of(const struct cbf *f);
-const char *cbf_path(const struct cbf *f); /* NULL = none; lives as long as f */
+const char *cbf_path(const struct cbf *f); /* NULL = none; lives with f */
 int cbf_fd(const struct cbf *f); /* of memfd and fd handles, else -1 */
 int cbf_frozen(const struct cbf *f);
 int cbf_readonly(const struct cbf *f);
@@ -80,8 +81,8 @@ int cbf_add_if_absent(struct cbf *f, const void *item, size_t len,
 
 /* ---- batches: O(n k), one lock for mutators, none for reads ----------- */
 
-/* each: n bytes, or NULL: 1 or 0 (count_of_many: 0..15) for each item in order.
- * Reads return how many items are present. */
+/* each: n bytes, or NULL: 1 or 0 (count_of_many: 0..15) for each item in
+ * order. Reads return how many items are present. */
 size_t cbf_contains_many(const struct cbf *f, const struct cbf_hash *items,
                          size_t n, uint8_t *each);
 size_t cbf_count_of_many(const struct cbf *f, const struct cbf_hash *items,

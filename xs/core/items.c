@@ -16,7 +16,7 @@
 /* One body for add, remove and add_if_absent, compiled once for each. */
 #define HOT static inline __attribute__((always_inline))
 
-/* ---- reading ------------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 static inline int
 is_present(const struct cbf *f, struct cbf_hash h)
@@ -110,7 +110,7 @@ cbf_count_of_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
     return present;
 }
 
-/* ---- changing ------------------------------------------------------------ */
+/* ---- changing ----------------------------------------------------------- */
 
 /* Where an item's counters are, and on their way to this processor. */
 static inline void

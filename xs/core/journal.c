@@ -50,7 +50,7 @@ cbf_journal_pending(const struct cbf_fmt_header *hdr)
            && state == (cbf_load64(&hdr->ops) << CBF_JOURNAL_KIND_BITS | kind);
 }
 
-/* ---- repair ---------------------------------------------------------------- */
+/* ---- repair ------------------------------------------------------------- */
 
 /* The record's totals; a damaged file may say anything, which then is what
  * count and stats will say, and nothing else depends on it. */

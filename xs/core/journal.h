@@ -8,8 +8,9 @@
  *   change counters, then tallies
  *   cbf_journal_done
  *
- * and whoever finds a record pending puts things right with cbf_journal_repair,
- * which may itself be killed and repeated.  Knows counters; no lock, no file.
+ * and whoever finds a record pending puts things right with
+ * cbf_journal_repair, which may itself be killed and repeated.  Knows
+ * counters; no lock, no file.
  */
 #ifndef CBF_JOURNAL_H
 #define CBF_JOURNAL_H

@@ -3,10 +3,10 @@
  *
  * Writers exclude everybody and are preferred; readers here are only scans of
  * the whole table, since point reads take no lock.  A process that dies with
- * the lock is noticed by those who wait: the writer word is taken over from it,
- * its reader slot is emptied.  The lock does not repair data: whoever gets the
- * write lock must look at the journal.  The only file that calls futex; knows
- * its own words, the slots and owner, nothing else.
+ * the lock is noticed by those who wait: the writer word is taken over from
+ * it, its reader slot is emptied.  The lock does not repair data: whoever gets
+ * the write lock must look at the journal.  The only file that calls futex;
+ * knows its own words, the slots and owner, nothing else.
  *
  * Never two locks at once, and not the same one twice: a nested reader would
  * wait behind the writer that waits for it.
@@ -27,6 +27,11 @@ struct cbf_lock {
     uint64_t *bitmap;              /* constant after open */
     uint64_t registration;         /* pid << 32 | slot + 1 (0: no slot) */
     uint64_t registered_id;        /* identity of that pid; atomic, as above */
+    /* the holder in doubt, kept from call to call; atomic, a thread may spoil
+     * another's figures, which makes a wait longer by that much */
+    uint64_t doubt_since; /* monotonic clock, ns; 0 = nobody in doubt */
+    uint64_t doubt_ops;   /* progress at that time */
+    uint32_t doubt_who;   /* the writer word, or a reader's slot */
 };
 
 enum cbf_lock_result {
@@ -55,10 +60,11 @@ cbf_lock_knows(const struct cbf_lock *l, const struct cbf_owner *self)
 void cbf_lock_register(struct cbf_lock *l, const struct cbf_owner *self);
 
 /*
- * Takes the write lock for this process, self, which is registered; all readers
- * have left when it returns.  Fails with CBF_E_OWNER after 30 s behind one
- * holder that can't be judged, and with CBF_E_INTERRUPTED when a signal handler
- * ran while it slept.
+ * Takes the write lock for this process, self, which is registered; all
+ * readers have left when it returns.  Fails with CBF_E_OWNER after 30 s behind
+ * one holder that can't be judged, and with CBF_E_INTERRUPTED when a signal
+ * handler ran while it slept, or may have: after a second of waiting in any
+ * case.
  */
 enum cbf_lock_result cbf_lock_write(struct cbf_lock *l,
                                     const struct cbf_owner *self,
@@ -95,8 +101,8 @@ cbf_lock_try_write(struct cbf_lock *l, const struct cbf_owner *self)
 
 /*
  * Whether any bit is set: most of the time nobody ever scanned, and both cache
- * lines of the bitmap are 0.  Plain wide loads will do, for each 64-bit part is
- * loaded whole, in any order of the parts: the swap before is the fence.
+ * lines of the bitmap are 0.  Plain wide loads will do, for each 64-bit part
+ * is loaded whole, in any order of the parts: the swap before is the fence.
  */
 static inline int
 cbf_lock_ever_scanned(const struct cbf_lock *l)
@@ -110,8 +116,8 @@ cbf_lock_ever_scanned(const struct cbf_lock *l)
 }
 
 /*
- * The word is freed by a plain store, and `parked` looked at without a fence in
- * between, which would cost as much as taking the lock.  So a process that
+ * The word is freed by a plain store, and `parked` looked at without a fence
+ * in between, which would cost as much as taking the lock.  So a process that
  * parks at this very moment may be overlooked; its first sleep is short, and
  * that is all it loses.
  */

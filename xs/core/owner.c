@@ -120,8 +120,8 @@ namespace_inode(const char *path, unsigned long request)
 
 /*
  * The PID namespace, in 20 bits.  The kernel numbers namespaces upwards from
- * one base and reuses the numbers, so 20 bits tell apart a million that live at
- * the same time.  Start times are shown relative to the time namespace, so
+ * one base and reuses the numbers, so 20 bits tell apart a million that live
+ * at the same time.  Start times are shown relative to the time namespace, so
  * processes of two time namespaces must not compare theirs either.
  */
 static uint32_t

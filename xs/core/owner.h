@@ -1,9 +1,9 @@
 /*
  * owner.h - who is this process, and is that one dead?
  *
- * A process is its pid, its start time, its PID namespace and the boot it lives
- * in.  The last three are packed into 64 bits, the identity, so that it fits a
- * reader slot:
+ * A process is its pid, its start time, its PID namespace and the boot it
+ * lives in.  The last three are packed into 64 bits, the identity, so that it
+ * fits a reader slot:
  *
  *   bits 63..32  start time, clock ticks since boot (low 32 bits); 0 = unknown
  *   bits 31..12  PID namespace (and time namespace); all ones = unknown
@@ -32,7 +32,8 @@ enum cbf_owner_state {
     CBF_OWNER_DEAD
 };
 
-/* For cbf_owner_self only.  The page is wiped by the kernel in a fork child. */
+/* For cbf_owner_self only.  The page is wiped by the kernel in a fork
+ * child. */
 extern struct cbf_owner *cbf_owner_page;
 const struct cbf_owner *cbf_owner_refresh(void);
 

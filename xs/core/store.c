@@ -334,7 +334,7 @@ duplicate(struct cbf_store *s, int fd, struct stat *st, struct cbf_error *e)
     code = cbf_store_identify(s, st, e);
     if (code)
         return code;
-    if ((flags & O_ACCMODE) != O_RDWR || (flags & O_PATH))
+    if ((flags & O_ACCMODE) != O_RDWR)
         return cbf_error_set(e, CBF_E_NOT_WRITABLE, NULL);
     /* Those who open the file by a path must see that somebody has it open; it
      * is the caller's flock too, and stays until he closes as well. */

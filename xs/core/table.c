@@ -20,7 +20,7 @@ cbf_clear(struct cbf *f, struct cbf_error *e)
     return CBF_OK;
 }
 
-/* ---- merge --------------------------------------------------------------- */
+/* ---- merge -------------------------------------------------------------- */
 
 static int
 same_shape(const struct cbf *f, const struct cbf *source,
@@ -41,9 +41,9 @@ same_shape(const struct cbf *f, const struct cbf *source,
 
 /*
  * Adds `bytes` bytes of counters at `at`, as one journaled step: the record
- * holds the totals of everything but this stretch, so a successor that finds it
- * pending counts the stretch as it is and has the totals right, without looking
- * at the rest of the table.
+ * holds the totals of everything but this stretch, so a successor that finds
+ * it pending counts the stretch as it is and has the totals right, without
+ * looking at the rest of the table.
  */
 static void
 merge_block(struct cbf *f, const uint8_t *from, size_t at, size_t bytes,
@@ -114,7 +114,7 @@ cbf_merge(struct cbf *f, struct cbf *source, struct cbf_error *e)
     return code;
 }
 
-/* ---- freeze and flush ------------------------------------------------------ */
+/* ---- freeze and flush --------------------------------------------------- */
 
 int
 cbf_freeze(struct cbf *f, struct cbf_error *e)
@@ -148,7 +148,7 @@ cbf_sync(struct cbf *f, struct cbf_error *e)
     return cbf_store_sync(&f->store, e);
 }
 
-/* ---- figures ----------------------------------------------------------------- */
+/* ---- figures ------------------------------------------------------------ */
 
 int
 cbf_histogram(struct cbf *f, uint64_t n[16], struct cbf_error *e)

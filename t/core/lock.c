@@ -49,6 +49,9 @@ fresh_lock(void)
     cbf_lock_init(&lock, base);
 }
 
+/* Set by the handler; so a wait ends for a signal, and for nothing else. */
+static volatile int signalled;
+
 static enum cbf_lock_result
 take_write(struct cbf_error *e)
 {
@@ -226,14 +229,16 @@ test_no_identity(void)
     fresh_lock();
     exit_of(gone);
     header()->writer = CBF_FMT_WRITER_HELD | (uint32_t)gone;
-    is_u64(take_write(&e), CBF_LOCK_TOOK_OVER,
+    is_u64(take_write(&e), CBF_LOCK_TOOK_OVER_UNSIGNED,
            "with the pid alone: gone is dead");
     cbf_lock_write_done(&lock);
     header()->writer = 12345;
-    is_u64(take_write(&e), CBF_LOCK_TOOK_OVER, "no release wrote that word");
+    is_u64(take_write(&e), CBF_LOCK_TOOK_OVER_UNSIGNED,
+           "no release wrote that word");
     cbf_lock_write_done(&lock);
     header()->writer = UINT32_MAX;
-    is_u64(take_write(&e), CBF_LOCK_TOOK_OVER, "nor is there such a pid");
+    is_u64(take_write(&e), CBF_LOCK_TOOK_OVER_UNSIGNED,
+           "nor is there such a pid");
     cbf_lock_write_done(&lock);
 
     /* between its swap and its identity: the slot tells */
@@ -245,7 +250,8 @@ test_no_identity(void)
     is_u64((uint64_t)e.code, CBF_E_OWNER, "and named after a while");
     is_u64(e.pid, (uint64_t)gone, "by its pid");
     lock.slots[7].id = cbf_owner_self()->id;
-    is_u64(take_write(&e), CBF_LOCK_TOOK_OVER, "one of our own is judged");
+    is_u64(take_write(&e), CBF_LOCK_TOOK_OVER_UNSIGNED,
+           "one of our own is judged");
     cbf_lock_write_done(&lock);
 }
 
@@ -277,6 +283,7 @@ static void
 on_alarm(int sig)
 {
     (void)sig;
+    signalled = 1;
 }
 
 /* A signal after ms milliseconds, without SA_RESTART. */
@@ -287,6 +294,7 @@ signal_in(int ms)
     struct itimerval t = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
 
     sigaction(SIGALRM, &sa, NULL);
+    signalled = 0;
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
@@ -309,6 +317,7 @@ test_stopped(void (*body)(void), const char *who)
            "until a signal ends the wait");
     kill(pid, SIGKILL);
     exit_of(pid);
+    signalled = 0;
     ok(take_write(&e) != CBF_LOCK_FAILED, "killed, it loses it");
     cbf_lock_write_done(&lock);
 }
@@ -450,10 +459,10 @@ test_reset(void)
     fresh_lock();
     memset(base, 0xa5, BYTES);
     header()->writer_pid = 0;
-    is_u64((uint64_t)cbf_lock_abandoned(&lock), 0,
+    is_u64((uint64_t)cbf_lock_signed(&lock), 0,
            "a word without its identity is not known as ours");
     header()->writer_pid = header()->writer & ~CBF_FMT_WRITER_HELD;
-    is_u64((uint64_t)cbf_lock_abandoned(&lock), 1, "with it, it is");
+    is_u64((uint64_t)cbf_lock_signed(&lock), 1, "with it, it is");
     cbf_lock_reset(&lock);
     ok(memcmp(base + CBF_FMT_SLOTS_OFFSET, zero, BYTES - CBF_FMT_SLOTS_OFFSET)
            == 0,
@@ -464,9 +473,28 @@ test_reset(void)
     is_u64(header()->magic, 0xa5a5a5a5, "reset: nothing else was touched");
 }
 
+/* Who watches no flag gets control back by itself. */
+static void
+test_return(void)
+{
+    struct cbf_error e;
+    pid_t pid;
+
+    fresh_lock();
+    pid = spawn(hold_for_ever);
+    wait_ready(1);
+    cbf_lock_watch(NULL);
+    is_u64(take_write(&e), CBF_LOCK_FAILED, "a wait without a flag returns");
+    is_u64((uint64_t)e.code, CBF_E_INTERRUPTED, "as if interrupted");
+    cbf_lock_watch(&signalled);
+    kill(pid, SIGKILL);
+    exit_of(pid);
+}
+
 int
 main(void)
 {
+    cbf_lock_watch(&signalled);
     base = mmap(NULL, BYTES + 4096, PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (base == MAP_FAILED)
@@ -478,6 +506,7 @@ main(void)
     test_no_identity();
     test_stopped(hold_for_ever, "writer");
     test_stopped(read_for_ever, "reader");
+    test_return();
     test_unjudgeable();
     test_full_slots();
     test_slots_and_fork();

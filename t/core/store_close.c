@@ -244,6 +244,31 @@ test_number_reused(void)
     close(other);
 }
 
+/* A memfd's position is its users' to move; device and inode must do there. */
+static void
+test_memfd_number_reused(void)
+{
+    struct cbf_store s;
+    int number;
+    int other = open("/dev/null", O_RDONLY);
+    char c;
+
+    if (cbf_store_memfd(&s, NULL, &small_plan, NULL) != CBF_OK)
+        give_up("memfd");
+    number = s.fd;
+    lseek(number, 5, SEEK_SET);
+    cbf_store_close(&s, last);
+    ok(fcntl(number, F_GETFD) < 0, "a memfd with a position is closed");
+    if (cbf_store_memfd(&s, NULL, &small_plan, NULL) != CBF_OK)
+        give_up("memfd");
+    number = s.fd;
+    dup2(other, number);
+    cbf_store_close(&s, last);
+    is_u64(read(number, &c, 1), 0, "another file with its number stays open");
+    close(number);
+    close(other);
+}
+
 /* The hardest: the number is now another handle's on the same file. */
 static void
 test_number_of_another_handle(void)
@@ -286,6 +311,7 @@ main(void)
     test_fork_parent_first();
     test_number_closed();
     test_number_reused();
+    test_memfd_number_reused();
     test_number_of_another_handle();
     munmap(seen, sizeof *seen);
     leave_directory();

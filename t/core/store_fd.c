@@ -73,7 +73,8 @@ test_bad_fd(void)
     fd_refused(open("passed", O_WRONLY), CBF_E_NOT_WRITABLE, "O_WRONLY");
     fd_refused(open("passed", O_PATH), CBF_E_NOT_WRITABLE, "O_PATH");
     fd_refused(open(".", O_RDONLY), CBF_E_NOT_REGULAR, "a directory");
-    fd_refused(open("/dev/null", O_RDWR), CBF_E_NOT_REGULAR, "a device");
+    if (make_device("device"))
+        fd_refused(open("device", O_RDWR), CBF_E_NOT_REGULAR, "a device");
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
         give_up("socketpair");
     close(pair[0]);

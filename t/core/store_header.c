@@ -230,6 +230,10 @@ test_begun(void)
 {
     static const size_t field[] = { 4, 8, 16, 24, 32, 40, 48, 56, 64 };
     static const size_t width[] = { 4, 4, 8, 8, 8, 8, 8, 8, 8 };
+    static const struct { uint32_t offset; uint32_t value; } wrong[] = {
+        { 4, 1 }, { 4, 3 }, { 8, 33 }, { 12, 1 }, { 16, 16385 }, { 56, 255 },
+        { 64, 16769 },
+    };
     uint8_t file[SMALL_BYTES] = { 0 };
     size_t i;
 
@@ -243,10 +247,17 @@ test_begun(void)
     memcpy(file + 4, "ftyp", 4);
     is_u64(code_of(file), CBF_E_INVALID,
            "a stranger's file that begins with zeros is invalid instead");
+    for (i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        memset(file, 0, sizeof file);
+        put32(file, 4, 2);
+        put32(file, wrong[i].offset, wrong[i].value);
+        is_u64(code_of(file), CBF_E_INVALID, "... so is %u at byte %u",
+               wrong[i].value, wrong[i].offset);
+    }
     memcpy(file, good, 72);
     put32(file, 0, 0);
-    put64(file, 16, 16385);
-    is_u64(code_of(file), CBF_E_INVALID, "... so is one of odd size");
+    put64(file, 24, 16384);
+    is_u64(code_of(file), CBF_E_INVALID, "... and a mask of another size");
     memset(file, 0, sizeof file);
     file[300] = 1;
     is_u64(code_of(file), CBF_E_INVALID, "... and one without a header");

@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,6 +60,7 @@ static int directory_sync_fails;
 static int write_fails;
 static int map_fails;
 static void (*before_map)(int fd);
+static void (*before_flock)(void);
 static unsigned write_most; /* short writes of this many bytes; 0 = no */
 
 /* A sanitizer's own start calls them too, before it is ready for us. */
@@ -91,6 +93,8 @@ nanosleep(const struct timespec *nap, struct timespec *left)
 EARLY int
 flock(int fd, int mode)
 {
+    if (before_flock)
+        before_flock();
     if (flock_fails)
         return failing(flock_fails);
     return (int)syscall(SYS_flock, fd, mode);
@@ -170,6 +174,7 @@ calls_work(void)
     write_fails = 0;
     map_fails = 0;
     before_map = NULL;
+    before_flock = NULL;
     write_most = 0;
 }
 
@@ -237,6 +242,22 @@ slurp(const char *path, void *bytes, size_t room)
         give_up(path);
     close(fd);
     return (size_t)n;
+}
+
+/* A device of the test's own, so that code gone wrong harms no real one.
+ * 0 where we may not make or use one. */
+static int UNUSED
+make_device(const char *path)
+{
+    int fd;
+
+    if (mknod(path, S_IFCHR | 0600, makedev(1, 3)) != 0)
+        return 0;
+    fd = open(path, O_RDWR);
+    if (fd < 0)
+        return 0;
+    close(fd);
+    return 1;
 }
 
 static off_t UNUSED

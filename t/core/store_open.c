@@ -93,6 +93,31 @@ test_modes(void)
 }
 
 static void
+nobody_gets_in(int fd)
+{
+    struct stat st = { .st_mode = 07777 };
+
+    fstat(fd, &st);
+    ok((st.st_mode & 07777 & ~0600u) == 0,
+       "a file in the making has mode %04o",
+       (unsigned)st.st_mode & 07777);
+}
+
+static void
+test_mode_meanwhile(void)
+{
+    struct cbf_store s;
+    struct cbf_error e;
+
+    umask(0);
+    before_map = nobody_gets_in;
+    is_u64(open_at(&s, "private", 0600, &e), CBF_OK, "... for 0600");
+    cbf_store_close(&s, NULL);
+    calls_work();
+    umask(022);
+}
+
+static void
 test_existing(void)
 {
     struct cbf_geometry other = {
@@ -151,8 +176,8 @@ test_not_a_file(void)
     refused("fifo", CBF_E_NOT_REGULAR, "a FIFO, without waiting");
     refused("directory", CBF_E_NOT_REGULAR, "a directory");
     refused("socket", CBF_E_NOT_REGULAR, "a socket");
-    refused("/dev/null", CBF_E_NOT_REGULAR, "a device");
-    refused("/dev/tty", CBF_E_NOT_REGULAR, "a terminal, or none");
+    if (make_device("device"))
+        refused("device", CBF_E_NOT_REGULAR, "a device");
     refused("missing/file", CBF_E_SYSTEM, "no such directory");
     refused("mine/file", CBF_E_SYSTEM, "a file as directory");
     refused("", CBF_E_SYSTEM, "no path");
@@ -173,6 +198,19 @@ left_alone(const void *bytes, size_t n, int code, const char *name)
     got = slurp("left", after, sizeof after);
     ok(got == n && memcmp(after, bytes, n) == 0 && mode_of("left") == 0604,
        "... the file is as it was");
+}
+
+/* The user may have asked for another geometry: the text must help him. */
+static void
+test_zeros_of_another_size(void)
+{
+    struct cbf_store s;
+    struct cbf_error e = { .what = NULL };
+
+    zeros("sized", SMALL_BYTES + 32);
+    open_at(&s, "sized", 0600, &e);
+    ok(e.what && strncmp(e.what, "all zero", 8) == 0,
+       "zeros of another size: %s", e.what ? e.what : "nothing");
 }
 
 static void
@@ -238,6 +276,7 @@ test_adopt(void)
         ok(s.alone && is_empty_filter(&s), "... is an empty filter");
         is_u64(mode_of("adopt"), 0460, "... and has the mode");
         cbf_store_close(&s, NULL);
+        unlink("adopt");
     }
 }
 
@@ -302,6 +341,17 @@ waits_for_creator(void)
 
 /* ---- sizes -------------------------------------------------------------- */
 
+/* A block that is there, and zero. */
+static void
+put_zero(const char *path, off_t at)
+{
+    int fd = open(path, O_WRONLY);
+
+    if (pwrite(fd, "", 1, at) != 1)
+        give_up(path);
+    close(fd);
+}
+
 static void
 test_sparse(uint64_t m)
 {
@@ -335,6 +385,7 @@ test_sparse(uint64_t m)
     is_u64(s.geometry.n_counters, m, "... geometry");
     cbf_store_close(&s, NULL);
     zeros("sparse", (off_t)g.file_bytes);
+    put_zero("sparse", (off_t)g.file_bytes - 1);
     is_u64(cbf_store_open(&s, "sparse", &g, 0600, &e), CBF_OK,
            "... adopted, all zero");
     cbf_store_close(&s, NULL);
@@ -420,9 +471,11 @@ main(void)
     hand_made(good);
     test_create();
     test_modes();
+    test_mode_meanwhile();
     test_existing();
     test_not_a_file();
     test_not_a_filter();
+    test_zeros_of_another_size();
     test_adopt();
     if (geteuid() == 0) {
         is_u64(in_child(files_of_others), 0, "files of other users");

@@ -166,11 +166,16 @@ removed_and_let_go(void)
     flock(blocker, LOCK_UN);
 }
 
+static int nobody_else;
+
+/* Who naps must not hold what two of them would both wait for. */
 static void
 unlocked(void)
 {
-    if (nap_count == 2)
-        flock(blocker, LOCK_UN);
+    if (nap_count != 2)
+        return;
+    flock(blocker, LOCK_UN);
+    nobody_else = flock_free("blank", LOCK_EX);
 }
 
 /* The file under the path changes while we wait for its flock. */
@@ -207,6 +212,34 @@ test_moving_target(void)
     calls_work();
 }
 
+static void
+filled_meanwhile(void)
+{
+    uint8_t file[SMALL_BYTES];
+
+    before_flock = NULL;
+    hand_made(file);
+    file[88] = 0x29; /* ops */
+    spew("filled", file, SMALL_BYTES);
+}
+
+/* Somebody else makes a filter of it, and uses it, before we lock it. */
+static void
+test_filled_meanwhile(void)
+{
+    struct cbf_store s;
+    struct cbf_error e;
+
+    zeros("filled", 0);
+    before_flock = filled_meanwhile;
+    is_u64(open_at(&s, "filled", 0600, &e), CBF_OK,
+           "an empty file becomes a filter before we lock it");
+    is_u64(s.base ? ((uint8_t *)s.base)[88] : 0, 0x29,
+           "... which is opened, not made anew");
+    cbf_store_close(&s, NULL);
+    calls_work();
+}
+
 /* Others look at an empty file at the same time: nobody may adopt it then. */
 static void
 test_blank_and_shared(void)
@@ -225,6 +258,7 @@ test_blank_and_shared(void)
                "%d zeros that somebody else looks at", (int)sizes[i]);
         ok(nap_count == 2 && s.alone && is_empty_filter(&s),
            "... are adopted when he has gone");
+        ok(nobody_else, "... and not locked in between");
         cbf_store_close(&s, NULL);
         calls_work();
         zeros("blank", sizes[i]);
@@ -387,6 +421,7 @@ main(void)
     test_waiting();
     test_share_waits();
     test_moving_target();
+    test_filled_meanwhile();
     test_blank_and_shared();
     test_without_flock();
     test_race();

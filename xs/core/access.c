@@ -23,36 +23,21 @@ introduce(struct cbf *f, const struct cbf_owner *self, struct cbf_error *e)
 }
 
 /*
- * The totals are out of date.  Either an older release has changed the table,
- * or a process died between the two stores of cbf_count_call: then the totals
- * are right for the new value of ops, since no item had begun.  Older releases
- * can't leave that state: cbf_open_path invalidates the stamp when it is
- * alone, and their own files have a stamp of 0.
+ * With the write lock held and the readers gone: everything as if nobody had
+ * ever died.  Totals that are out of date, because an older release has
+ * changed the table, are counted anew.
  */
 static void
-renew_tally(struct cbf *f)
-{
-    struct cbf_fmt_header *hdr = cbf_header(f);
-    uint64_t stamp = cbf_load64(&hdr->tally_ops);
-
-    if (stamp != 0 && stamp != UINT64_MAX
-        && stamp + 1 == cbf_load64(&hdr->ops))
-        cbf_release64(&hdr->tally_ops, stamp + 1);
-    else
-        cbf_journal_recount(&f->table);
-}
-
-/* With the write lock held: everything as if nobody had ever died. */
-static inline void
-put_right(struct cbf *f)
+put_right(struct cbf *f, enum cbf_lock_result how)
 {
     struct cbf_fmt_header *hdr = cbf_header(f);
 
-    /* the stamp first: a record's totals are only as good as ops says */
     if (cbf_load64(&hdr->journal.state) != 0)
         cbf_journal_repair(&f->table);
+    if (how == CBF_LOCK_TOOK_OVER)
+        cbf_journal_restamp(hdr);
     if (!cbf_journal_tally_valid(hdr))
-        renew_tally(f);
+        cbf_journal_recount(&f->table);
 }
 
 static int
@@ -64,14 +49,14 @@ refuse_change(const struct cbf *f, struct cbf_error *e)
 
 /* With the write lock held and the readers gone. */
 static int
-settle(struct cbf *f, struct cbf_error *e)
+settle(struct cbf *f, enum cbf_lock_result how, struct cbf_error *e)
 {
     /* only now is it sure that nobody seals it any more */
     if (cbf_is_sealed(f)) {
         cbf_lock_write_done(&f->lock);
         return refuse_change(f, e);
     }
-    put_right(f);
+    put_right(f, how);
     return CBF_OK;
 }
 
@@ -79,14 +64,16 @@ int
 cbf_exclusive_begin(struct cbf *f, struct cbf_error *e)
 {
     const struct cbf_owner *self = cbf_owner_self();
+    enum cbf_lock_result how;
 
     if (cbf_load32(&f->readonly) || cbf_is_sealed(f))
         return refuse_change(f, e);
     if (!cbf_lock_knows(&f->lock, self) && introduce(f, self, e) != CBF_OK)
         return e->code;
-    if (cbf_lock_write(&f->lock, self, e) == CBF_LOCK_FAILED)
+    how = cbf_lock_write(&f->lock, self, e);
+    if (how == CBF_LOCK_FAILED)
         return e->code;
-    return settle(f, e);
+    return settle(f, how, e);
 }
 
 int
@@ -95,7 +82,7 @@ cbf_write_begin_slow(struct cbf *f, struct cbf_error *e)
     int code = cbf_exclusive_begin(f, e);
 
     if (code == CBF_OK)
-        cbf_count_call(cbf_header(f));
+        cbf_journal_count_call(cbf_header(f));
     return code;
 }
 
@@ -108,9 +95,9 @@ cbf_write_settle(struct cbf *f, const struct cbf_owner *self,
     if (cbf_lock_ever_scanned(&f->lock))
         code = cbf_lock_drain(&f->lock, self, e);
     if (code == CBF_OK)
-        code = settle(f, e);
+        code = settle(f, CBF_LOCK_HELD, e);
     if (code == CBF_OK)
-        cbf_count_call(cbf_header(f));
+        cbf_journal_count_call(cbf_header(f));
     return code;
 }
 

@@ -16,21 +16,6 @@ int cbf_write_begin_slow(struct cbf *f, struct cbf_error *e);
 int cbf_write_settle(struct cbf *f, const struct cbf_owner *self,
                      struct cbf_error *e);
 
-/* Counts one mutator call.  Killed between the two stores: renew_tally in
- * access.c. */
-static inline void
-cbf_count_call(struct cbf_fmt_header *hdr)
-{
-    uint64_t ops = cbf_load64(&hdr->ops) + 1;
-
-    cbf_release64(&hdr->ops, ops);
-    cbf_kill_fence();
-    CBF_KILL_POINT("call: ops counted, stamp not");
-    cbf_release64(&hdr->tally_ops, ops);
-    cbf_kill_fence();
-    CBF_KILL_POINT("call: counted");
-}
-
 /*
  * Begins a mutator: the write lock is held, leftovers of the dead are
  * repaired, the totals are valid, and `ops` has counted the call.  Or a code,
@@ -50,7 +35,7 @@ cbf_write_begin(struct cbf *f, struct cbf_error *e)
         || cbf_load64(&hdr->journal.state) != 0
         || !cbf_journal_tally_valid(hdr))
         return cbf_write_settle(f, self, e);
-    cbf_count_call(hdr);
+    cbf_journal_count_call(hdr);
     return CBF_OK;
 }
 

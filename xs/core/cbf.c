@@ -11,29 +11,17 @@
 
 /* ---- open --------------------------------------------------------------- */
 
-/*
- * Nobody else has the file open: what the words say is left over from
- * processes that are no more, from a copy, or from damage.  Finish or undo
- * what they were at, then zero the words.  Being killed here is one more
- * leftover.
- */
-static void
-recover_alone(struct cbf *f)
+void
+cbf_recover_alone(struct cbf *f)
 {
     struct cbf_fmt_header *hdr = cbf_header(f);
-    int abandoned = cbf_lock_abandoned(&f->lock);
-    int pending = cbf_journal_pending(hdr);
-    uint64_t ops = cbf_load64(&hdr->ops);
-    uint64_t stamp = cbf_load64(&hdr->tally_ops);
 
-    if (cbf_load32(&hdr->writer) != 0 || pending)
+    if (cbf_load32(&hdr->writer) != 0 || cbf_journal_pending(hdr))
         cbf_store32(&hdr->recovered, cbf_load32(&hdr->recovered) + 1);
     if (cbf_load64(&hdr->journal.state) != 0)
         cbf_journal_repair(&f->table);
-    /* a stamp that is one behind is ours only if our writer died; else an
-     * older release has counted one call and the totals are no longer true */
-    if (stamp != ops && !(abandoned && stamp + 1 == ops))
-        cbf_store64(&hdr->tally_ops, UINT64_MAX);
+    if (cbf_lock_signed(&f->lock))
+        cbf_journal_restamp(hdr);
     cbf_lock_reset(&f->lock);
 }
 
@@ -110,7 +98,7 @@ cbf_open_path(const char *path, const struct cbf_geometry *plan,
     if (code != CBF_OK)
         return code;
     if (f->store.alone) {
-        recover_alone(f);
+        cbf_recover_alone(f);
         code = cbf_store_share(&f->store, e);
     }
     if (code != CBF_OK) {
@@ -169,6 +157,8 @@ cbf_refresh(const struct cbf *f, struct cbf **out, struct cbf_error *e)
     struct stat st;
 
     *out = NULL;
+    if (f->store.kind != CBF_STORE_READONLY)
+        return CBF_OK;
     if (lstat(f->store.path, &st) != 0)
         return cbf_error_system(e, "stat");
     if (st.st_dev == f->store.dev && st.st_ino == f->store.ino)
@@ -196,6 +186,12 @@ cbf_unref(struct cbf *f)
     cbf_store_close(&f->store, close_alone);
     free(f);
     errno = saved;
+}
+
+void
+cbf_watch_signals(const volatile int *flag)
+{
+    cbf_lock_watch(flag);
 }
 
 /* ---- what it is --------------------------------------------------------- */

@@ -9,9 +9,9 @@
  * struct cbf_error; after a failure the filter is as it was.  All mutators can
  * fail with FROZEN, READONLY, OWNER, DESCRIPTOR and INTERRUPTED, and so can
  * the scans of a whole table.  The last means that nothing has been done and
- * that a signal handler ran, or may have run, while the call slept on the lock
- * (it comes after a second of sleep in any case): handle signals and call
- * again.  Nothing here runs foreign code, prints, exits or jumps.
+ * that a signal handler ran, or may have run, while the call slept on the
+ * lock: handle signals and call again (see cbf_watch_signals).  Nothing here
+ * runs foreign code, prints, exits or jumps.
  *
  * Point reads (contains, count_of and their batches) take no lock, write
  * nothing to the mapping and wait for nobody.
@@ -48,14 +48,22 @@ int cbf_open_image(const void *image, size_t bytes, struct cbf **out,
                    struct cbf_error *e);
 
 /*
- * For a handle of cbf_open_readonly: if its path names another file by now,
- * opens that one: *out is the new handle, else NULL.  On failure the old
- * handle is as good as before.  One system call when nothing changed.
+ * For a handle of cbf_open_readonly (others never change): if its path names
+ * another file by now, opens that one: *out is the new handle, else NULL.  On
+ * failure the old handle is as good as before.  One system call when nothing
+ * changed.
  */
 int cbf_refresh(const struct cbf *f, struct cbf **out, struct cbf_error *e);
 
 void cbf_ref(struct cbf *f);
 void cbf_unref(struct cbf *f); /* NULL is fine; keeps errno */
+
+/*
+ * A flag that this thread's signal handlers set: while it is 0, waiting for a
+ * lock goes on.  Without one (NULL, as at first), a wait ends as INTERRUPTED
+ * after 100 ms, since a signal between two sleeps is not noticed otherwise.
+ */
+void cbf_watch_signals(const volatile int *flag);
 
 /* ---- what it is: O(1), no lock --------------------------------------- */
 

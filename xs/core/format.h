@@ -35,6 +35,8 @@
 #define CBF_FMT_PARKED_READERS 0x3fff8000u
 #define CBF_FMT_PARKED_WOKEN 0x80000000u
 
+#define CBF_FMT_IN_FLIGHT ((uint64_t)1 << 63)
+
 /* Running totals over all counters; the unit is counters, or counter value. */
 struct cbf_fmt_tally {
     uint64_t nonzero;   /* counters above 0 */
@@ -78,7 +80,7 @@ struct cbf_fmt_header {
     /* ours, from here to the slots */
     struct cbf_fmt_journal journal; /* a cache line of its own */
     struct cbf_fmt_tally tally;     /* write lock; valid if tally_ops == ops */
-    uint64_t tally_ops;             /* UINT64_MAX = surely not valid */
+    uint64_t tally_ops; /* IN_FLIGHT + ops to be: a call is being counted */
     uint64_t writer_id;             /* identity of the holder, if writer_pid */
     uint32_t writer_pid;            /* is its pid; 0 while nobody holds */
     uint32_t recovered;             /* dead processes taken over; write lock */

@@ -41,4 +41,11 @@ cbf_is_sealed(const struct cbf *f)
     return cbf_load8(&cbf_header(f)->seal) != 0;
 }
 
+/*
+ * Nobody else has the table: what the words say is left over from processes
+ * that are no more, from a copy, or from damage.  Finishes or undoes what they
+ * were at, then zeroes the words.  Being killed here is one more leftover.
+ */
+void cbf_recover_alone(struct cbf *f);
+
 #endif

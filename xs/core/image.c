@@ -61,7 +61,7 @@ cbf_open_image(const void *image, size_t bytes, struct cbf **out,
                struct cbf_error *e)
 {
     struct cbf_geometry g;
-    struct cbf_fmt_header head;
+    struct cbf_fmt_header *hdr;
     struct cbf *f;
     int code = cbf_store_validate(image, bytes, &g, NULL, e);
 
@@ -69,10 +69,14 @@ cbf_open_image(const void *image, size_t bytes, struct cbf **out,
         code = cbf_open_anonymous(&g, &f, e);
     if (code != CBF_OK)
         return code;
-    memcpy(&head, image, sizeof head);
-    memcpy(f->table.counters, (const char *)image + CBF_FMT_COUNTERS_OFFSET,
-           f->table.counter_bytes);
-    cbf_store64(&cbf_header(f)->ops, head.ops);
+    /* it may be the copy of a live file, with somebody's work half done */
+    memcpy(f->store.base, image, bytes);
+    cbf_recover_alone(f);
+    hdr = cbf_header(f);
+    cbf_store8(&hdr->seal, 0);
+    cbf_store64(&hdr->checksum_ops, 0);
+    cbf_store32(&hdr->recovered, 0);
+    /* and its totals are believed no more than anything else in it */
     cbf_journal_recount(&f->table);
     *out = f;
     return CBF_OK;

@@ -12,6 +12,17 @@
 #include "killpoint.h"
 
 void
+cbf_journal_restamp(struct cbf_fmt_header *hdr)
+{
+    uint64_t ops = cbf_load64(&hdr->ops);
+    uint64_t stamp = cbf_load64(&hdr->tally_ops);
+
+    if (stamp == (CBF_FMT_IN_FLIGHT | ops)
+        || stamp == (CBF_FMT_IN_FLIGHT | (ops + 1)))
+        cbf_release64(&hdr->tally_ops, ops);
+}
+
+void
 cbf_journal_recount(const struct cbf_journal_table *t)
 {
     struct cbf_tally tally;

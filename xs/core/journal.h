@@ -62,6 +62,30 @@ cbf_journal_tally_valid(const struct cbf_fmt_header *hdr)
     return cbf_load64(&hdr->tally_ops) == cbf_load64(&hdr->ops);
 }
 
+/*
+ * Counts one mutator call; the totals are valid, and stay so.  Killed in
+ * between, the stamp says that they are valid for `ops` as it then is, if
+ * nobody else has had the table since: cbf_journal_restamp.
+ */
+static inline void
+cbf_journal_count_call(struct cbf_fmt_header *hdr)
+{
+    uint64_t ops = cbf_load64(&hdr->ops) + 1;
+
+    cbf_release64(&hdr->tally_ops, CBF_FMT_IN_FLIGHT | ops);
+    cbf_kill_fence();
+    CBF_KILL_POINT("call: stamp in flight");
+    cbf_release64(&hdr->ops, ops);
+    cbf_kill_fence();
+    CBF_KILL_POINT("call: counted, stamp in flight");
+    cbf_release64(&hdr->tally_ops, ops);
+    cbf_kill_fence();
+    CBF_KILL_POINT("call: counted");
+}
+
+/* For who comes right after a dead process of this release, and knows it. */
+void cbf_journal_restamp(struct cbf_fmt_header *hdr);
+
 /* Counts the whole table and makes the totals valid.  O(table). */
 void cbf_journal_recount(const struct cbf_journal_table *t);
 

@@ -20,7 +20,6 @@ write_slow(struct cbf_lock *l, struct cbf_lock_wait *w)
     uint32_t mine = CBF_FMT_WRITER_HELD | w->self->pid;
     uint32_t seen;
     int error;
-    int verdict;
 
     for (;;) {
         if (cbf_lock_spin(&hdr->writer)
@@ -41,10 +40,13 @@ write_slow(struct cbf_lock *l, struct cbf_lock_wait *w)
         }
         if (error != ETIMEDOUT)
             continue;
-        verdict = cbf_lock_time_to_look(w) ? cbf_lock_examine_writer(l, w) : 0;
-        if (verdict == 1)
-            return CBF_LOCK_TOOK_OVER;
-        if (verdict != 0 || cbf_lock_time_to_return(w))
+        if (cbf_lock_time_to_look(w)
+            && cbf_lock_examine_writer(l, w) != CBF_OK)
+            return CBF_LOCK_FAILED;
+        if (w->took_over)
+            return w->was_signed ? CBF_LOCK_TOOK_OVER
+                                 : CBF_LOCK_TOOK_OVER_UNSIGNED;
+        if (cbf_lock_time_to_return(w))
             return CBF_LOCK_FAILED;
     }
 }
@@ -54,25 +56,34 @@ static uint32_t
 spin_until_drained(const struct cbf_lock *l)
 {
     int rounds = cbf_lock_spin_rounds();
-    uint32_t at = cbf_lock_find_reader(l);
+    uint32_t at = cbf_lock_next_reader(l, 0);
 
     while (at != UINT32_MAX && rounds-- > 0) {
         cbf_spin_pause();
-        at = cbf_lock_find_reader(l);
+        at = cbf_lock_next_reader(l, 0);
     }
     return at;
 }
 
-/* Looks at the reader in slot `at` that is waited for.  0 or a code. */
+/* Looks at all readers that are waited for, since many may have died at once.
+ * CBF_OK, or CBF_E_OWNER. */
 static int
-examine_reader(struct cbf_lock *l, const struct cbf_lock_wait *w, uint32_t at)
+examine_readers(struct cbf_lock *l, const struct cbf_lock_wait *w)
 {
-    uint32_t pid = cbf_load32(&l->slots[at].owner.part.pid);
+    uint32_t at = cbf_lock_next_reader(l, 0);
+    uint32_t pid;
+    int doubt = 0;
 
-    if (cbf_lock_examine_slot(l, at) != CBF_OWNER_UNSURE)
+    for (; at != UINT32_MAX; at = cbf_lock_next_reader(l, at + 1)) {
+        pid = cbf_load32(&l->slots[at].owner.part.pid);
+        if (cbf_lock_examine_slot(l, at) != CBF_OWNER_UNSURE || doubt)
+            continue;
+        doubt = 1;
+        if (cbf_lock_doubted_too_long(l, at))
+            return cbf_lock_give_up(w, pid);
+    }
+    if (!doubt)
         cbf_lock_trust(l);
-    else if (cbf_lock_doubted_too_long(l, at))
-        return cbf_lock_give_up(w, pid);
     return CBF_OK;
 }
 
@@ -94,7 +105,7 @@ drain_readers(struct cbf_lock *l, struct cbf_lock_wait *w)
             return cbf_error_set(w->e, CBF_E_INTERRUPTED, NULL);
         if (error != ETIMEDOUT)
             continue;
-        if (cbf_lock_time_to_look(w) && examine_reader(l, w, at) != CBF_OK)
+        if (cbf_lock_time_to_look(w) && examine_readers(l, w) != CBF_OK)
             return CBF_E_OWNER;
         if (cbf_lock_time_to_return(w))
             return CBF_E_INTERRUPTED;
@@ -246,7 +257,7 @@ cbf_lock_init(struct cbf_lock *l, void *base)
 }
 
 int
-cbf_lock_abandoned(const struct cbf_lock *l)
+cbf_lock_signed(const struct cbf_lock *l)
 {
     uint32_t writer = cbf_load32(&l->header->writer);
 

@@ -36,7 +36,8 @@ struct cbf_lock {
 
 enum cbf_lock_result {
     CBF_LOCK_HELD,
-    CBF_LOCK_TOOK_OVER,    /* held, from a dead writer: repair first */
+    CBF_LOCK_TOOK_OVER,    /* held, from a dead writer that had signed */
+    CBF_LOCK_TOOK_OVER_UNSIGNED, /* held, from one that had not */
     CBF_LOCK_DEAD_WRITER,  /* read only: not held, take the write lock */
     CBF_LOCK_NO_READ_SLOT, /* read only: not held, all slots are taken */
     CBF_LOCK_FAILED        /* not held; *e says why */
@@ -63,8 +64,7 @@ void cbf_lock_register(struct cbf_lock *l, const struct cbf_owner *self);
  * Takes the write lock for this process, self, which is registered; all
  * readers have left when it returns.  Fails with CBF_E_OWNER after 30 s behind
  * one holder that can't be judged, and with CBF_E_INTERRUPTED when a signal
- * handler ran while it slept, or may have: after a second of waiting in any
- * case.
+ * handler ran while it slept, or may have: see cbf_lock_watch.
  */
 enum cbf_lock_result cbf_lock_write(struct cbf_lock *l,
                                     const struct cbf_owner *self,
@@ -144,12 +144,21 @@ enum cbf_lock_result cbf_lock_read(struct cbf_lock *l,
                                    struct cbf_error *e);
 void cbf_lock_read_done(struct cbf_lock *l);
 
+/*
+ * A signal that comes between two sleeps interrupts none of them.  So either
+ * the caller names a flag that its signal handlers set, for the waits of this
+ * thread from now on (NULL = none), or a wait ends as interrupted after 100
+ * ms.
+ */
+void cbf_lock_watch(const volatile int *flag);
+
 /* Leaves the slot, if it is this process's; for closing a handle. */
 void cbf_lock_leave(struct cbf_lock *l);
 
-/* For the time when nobody else can have it mapped: whether a process of this
- * release left the write lock behind, and zeroing every word, slot and bit. */
-int cbf_lock_abandoned(const struct cbf_lock *l);
+/* For the time when nobody else can have it mapped: whether the process that
+ * left the write lock behind had signed it, and so was of this release; and
+ * zeroing every word, slot and bit. */
+int cbf_lock_signed(const struct cbf_lock *l);
 void cbf_lock_reset(struct cbf_lock *l);
 
 #endif

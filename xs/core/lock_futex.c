@@ -23,9 +23,17 @@
 #define SPIN_ROUNDS 24
 #define SPIN_PAUSE_MAX 64
 
-/* A wait goes back to its caller after this time, to be called again: a signal
- * that came between two sleeps has interrupted none of them. */
-#define RETURN_NS (1000 * CBF_LOCK_NS_PER_MS)
+/* A wait goes back to its caller after this time, to be called again, unless
+ * the caller has named a flag to watch instead. */
+#define RETURN_NS (100 * CBF_LOCK_NS_PER_MS)
+
+static __thread const volatile int *watched_flag;
+
+void
+cbf_lock_watch(const volatile int *flag)
+{
+    watched_flag = flag;
+}
 
 /* The holder is looked at after the first full sleep, and then less and less
  * often, but never this long not: who dies meanwhile is noticed soon
@@ -189,13 +197,18 @@ cbf_lock_time_to_look(struct cbf_lock_wait *w)
 int
 cbf_lock_time_to_return(struct cbf_lock_wait *w)
 {
-    int64_t now = cbf_lock_now_ns();
+    int64_t now;
 
-    if (w->since == 0)
-        w->since = now;
-    if (now - w->since < RETURN_NS)
-        return 0;
+    if (watched_flag) {
+        if (!*watched_flag)
+            return 0;
+    } else {
+        now = cbf_lock_now_ns();
+        if (w->since == 0)
+            w->since = now;
+        if (now - w->since < RETURN_NS)
+            return 0;
+    }
     cbf_error_set(w->e, CBF_E_INTERRUPTED, NULL);
     return 1;
 }
-

@@ -101,26 +101,26 @@ cbf_lock_give_up(const struct cbf_lock_wait *w, uint32_t pid)
  * that has moved, the swap hit somebody else, who has noticed nothing yet: the
  * word is given back (or the holder has freed it meanwhile, which is as good).
  */
-static int
-take_over(struct cbf_lock *l, const struct cbf_lock_wait *w, uint32_t dead,
+static void
+take_over(struct cbf_lock *l, struct cbf_lock_wait *w, uint32_t dead,
           uint32_t recovered)
 {
     struct cbf_fmt_header *hdr = l->header;
     uint32_t mine = CBF_FMT_WRITER_HELD | w->self->pid;
+    uint32_t pid = cbf_acquire32(&hdr->writer_pid);
 
     if (!cbf_swap_if32(&hdr->writer, dead, mine))
-        return 0;
+        return;
     if (cbf_acquire32(&hdr->recovered) != recovered) {
         cbf_swap_if32(&hdr->writer, mine, dead);
-        return 0;
+        return;
     }
     CBF_KILL_POINT("takeover: word swapped");
     cbf_store32(&hdr->recovered, recovered + 1);
-    return 1;
+    w->took_over = 1;
+    w->was_signed = dead == (CBF_FMT_WRITER_HELD | pid);
 }
 
-/* Looks at who holds the write lock.  1 = taken over, 0 = wait on, else a
- * CBF_E_ code (1 is none of them that this returns). */
 int
 cbf_lock_examine_writer(struct cbf_lock *l, struct cbf_lock_wait *w)
 {
@@ -129,13 +129,13 @@ cbf_lock_examine_writer(struct cbf_lock *l, struct cbf_lock_wait *w)
     enum cbf_owner_state state;
 
     if (writer == 0)
-        return 0;
+        return CBF_OK;
     state = cbf_lock_judge_writer(l, writer);
     if (state == CBF_OWNER_DEAD)
-        return take_over(l, w, writer, recovered);
-    if (state == CBF_OWNER_ALIVE)
+        take_over(l, w, writer, recovered);
+    else if (state == CBF_OWNER_ALIVE)
         cbf_lock_trust(l);
     else if (cbf_lock_doubted_too_long(l, writer))
         return cbf_lock_give_up(w, writer & ~CBF_FMT_WRITER_HELD);
-    return 0;
+    return CBF_OK;
 }

@@ -49,6 +49,8 @@ struct cbf_lock_wait {
     int64_t sleep_ns; /* the last sleep on the writer word; 0 = none yet */
     int every;        /* full sleeps from one look to the next */
     int left;         /* full sleeps until the next look */
+    int took_over;    /* the word is ours, from the dead */
+    int was_signed;   /* who had left its identity */
 };
 
 /* ---- lock_futex.c ------------------------------------------------------- */
@@ -97,8 +99,8 @@ uint32_t cbf_lock_own_slot(struct cbf_lock *l, const struct cbf_owner *self);
 /* Judges the process in slot `at`; a dead one loses it. */
 enum cbf_owner_state cbf_lock_examine_slot(struct cbf_lock *l, uint32_t at);
 
-/* Index of a slot that holds a shared lock, or UINT32_MAX. */
-uint32_t cbf_lock_find_reader(const struct cbf_lock *l);
+/* The first slot from `from` on that holds a shared lock, or UINT32_MAX. */
+uint32_t cbf_lock_next_reader(const struct cbf_lock *l, uint32_t from);
 
 /* ---- lock_holder.c ------------------------------------------------------ */
 
@@ -106,8 +108,8 @@ uint32_t cbf_lock_find_reader(const struct cbf_lock *l);
 enum cbf_owner_state cbf_lock_judge_writer(const struct cbf_lock *l,
                                            uint32_t writer);
 
-/* Looks at who holds the write lock: 1 = taken over, 0 = wait on, else
- * CBF_E_OWNER. */
+/* Looks at who holds the write lock, and takes it over from the dead: then *w
+ * says so.  CBF_OK, or CBF_E_OWNER. */
 int cbf_lock_examine_writer(struct cbf_lock *l, struct cbf_lock_wait *w);
 
 /* Nobody is in doubt any more; whether somebody (the writer word, or a slot)

@@ -139,21 +139,21 @@ cbf_lock_register(struct cbf_lock *l, const struct cbf_owner *self)
     cbf_lock_own_slot(l, self);
 }
 
-/* Index of a slot that holds a shared lock, or UINT32_MAX. */
 uint32_t
-cbf_lock_find_reader(const struct cbf_lock *l)
+cbf_lock_next_reader(const struct cbf_lock *l, uint32_t from)
 {
-    uint32_t word;
+    uint32_t word = from / 64;
     uint64_t bits;
     uint32_t at;
 
-    for (word = 0; word < CBF_FMT_BITMAP_WORDS; word++) {
+    for (; word < CBF_FMT_BITMAP_WORDS; word++) {
         bits = cbf_acquire64(&l->bitmap[word]);
-        while (bits) {
+        if (word == from / 64)
+            bits &= UINT64_MAX << (from % 64);
+        for (; bits != 0; bits &= bits - 1) {
             at = word * 64 + (uint32_t)__builtin_ctzll(bits);
             if (cbf_acquire32(&l->slots[at].owner.part.held) != 0)
                 return at;
-            bits &= bits - 1;
         }
     }
     return UINT32_MAX;

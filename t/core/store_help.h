@@ -63,11 +63,22 @@ static void (*before_map)(int fd);
 static void (*before_flock)(void);
 static unsigned write_most; /* short writes of this many bytes; 0 = no */
 
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
 /* A sanitizer's own start calls them too, before it is ready for us. */
-#if defined(__clang__) || !defined(__SANITIZE_THREAD__)
-#define EARLY
+#if UNDER_TSAN
+#define EARLY __attribute__((no_sanitize("thread")))
 #else
-#define EARLY __attribute__((no_sanitize_thread))
+#define EARLY
 #endif
 
 static int

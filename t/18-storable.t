@@ -1,0 +1,90 @@
+# Filters through Storable: a restored one is an independent filter that holds
+# the same, of the same class.
+use strict;
+use warnings;
+use Test::More;
+use File::Temp ();
+use Storable ();
+use FindBin;
+use lib "$FindBin::Bin/lib";
+use CBFTest;
+use CBFModel;
+use Data::CountingBloomFilter::Shared;
+
+{
+    package Local::Sub;
+    our @ISA = ('Data::CountingBloomFilter::Shared');
+}
+
+watchdog;
+
+my $dir = File::Temp->newdir;
+my @geometry = (200, 0.01);
+my $model = CBFModel->new(@geometry);
+
+sub filled {
+    my ($f) = @_;
+    $f->add_many([map { "item $_" } 1 .. 150]);
+    $f->add_many([('often') x 20]);
+    return $f;
+}
+filled($model);
+
+my %make = (
+    anonymous => sub { $CLASS->new(undef, @geometry) },
+    file      => sub { $CLASS->new("$dir/file.cbf", @geometry) },
+    memfd     => sub { $CLASS->new_memfd('store', @geometry) },
+    subclass  => sub { Local::Sub->new(undef, @geometry) },
+);
+my %way = (
+    dclone               => sub { Storable::dclone($_[0]) },
+    'freeze and thaw'    => sub { Storable::thaw(Storable::freeze($_[0])) },
+    'inside a structure' => sub {
+        Storable::dclone({ list => [1, $_[0]] })->{list}[1];
+    },
+    'a file' => sub {
+        Storable::nstore($_[0], "$dir/stored");
+        Storable::retrieve("$dir/stored");
+    },
+);
+for my $kind (sort keys %make) {
+    my $f = filled($make{$kind}->());
+    for my $way (sort keys %way) {
+        my $copy = $way{$way}->($f);
+        is(ref $copy, ref $f, "$kind, $way: a filter of the same class");
+        table_is($copy, $model, '... that holds the same');
+        stats_are($copy, $model, '... with the same statistics');
+        is($copy->path, undef, '... without a path');
+        is($copy->add("copy $way"), 1, '... can be written');
+        is($f->contains("copy $way"), 0, '... and is independent');
+    }
+    my $two = Storable::dclone([$f, $f]);
+    $two->[0]->add('twice there');
+    is($two->[1]->contains('twice there'), 1,
+        "$kind: one filter at two places stays one");
+    undef $f;
+    unlink "$dir/file.cbf";
+}
+
+# A frozen filter comes back as one that can be written.
+{
+    my $f = filled($CLASS->new(undef, @geometry));
+    $f->freeze;
+    my $copy = Storable::dclone($f);
+    is($copy->frozen . $copy->readonly, '00', 'a copy of a frozen filter is mutable');
+    table_is($copy, $model, '... and holds the same');
+    is($f->frozen, 1, '... the original stays frozen');
+}
+
+# A stored filter that was damaged is an error, not a crash.
+{
+    my $stored = Storable::freeze(filled($CLASS->new(undef, @geometry)));
+    my $at = index $stored, pack 'L', 0x53464243;
+    cmp_ok($at, '>', 0, 'a stored filter holds an image');
+    substr $stored, $at, 4, 'oops';
+    my $r = guarded(8, sub { Storable::thaw($stored)->count });
+    ok($r->{died}, 'restoring a damaged one dies') or diag outcome($r);
+    like($r->{out}, qr/invalid counting Bloom filter/, '... and says why');
+}
+
+done_testing;

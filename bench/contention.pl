@@ -29,8 +29,8 @@ describe($CLASS,
 
 # Runs all workers at once for one window; the items each finished a second.  A
 # worker is called again and again and returns how many items it has done.
-# @had gets the share of the window that each had a processor for, and @alone the
-# shares of all that ran alone.
+# @had gets the share of the window that each had a processor for, and @alone
+# the shares of all that ran alone.
 my (@had, @alone);
 
 sub window {
@@ -194,8 +194,10 @@ sub writers {
     print "\n";
     my $two   = ratio($figures, 'two writers',   'one writer');
     my $eight = ratio($figures, 'eight writers', 'one writer');
-    compare('two writers together / one alone',   $two,   '>=', $_) for 0.9, 1.0;
-    compare('eight writers together / one alone', $eight, '>=', $_) for 0.8, 0.9;
+    compare('two writers together / one alone', $two, '>=', $_)
+        for 0.9, 1.0;
+    compare('eight writers together / one alone', $eight, '>=', $_)
+        for 0.8, 0.9;
     compare('the slowest of eight / their mean (none starved)',
         median(@{ $figures->{'eight writers, the slowest'} }), '>=', 0.5);
     return;

@@ -42,14 +42,14 @@ describe($CLASS,
 
 # One loop for each call.  The empty one fetches the same argument.
 my %loop = (
-    empty    => sub { my ($f, $k) = @_; for my $key (@$k) { } },
-    method   => sub { my ($f, $k) = @_; for my $key (@$k) { $f->method($key) } },
-    contains => sub { my ($f, $k) = @_; for my $key (@$k) { $f->contains($key) } },
-    count_of => sub { my ($f, $k) = @_; for my $key (@$k) { $f->count_of($key) } },
-    add      => sub { my ($f, $k) = @_; for my $key (@$k) { $f->add($key) } },
-    remove   => sub { my ($f, $k) = @_; for my $key (@$k) { $f->remove($key) } },
+    empty    => sub { my ($f, $k) = @_; for my $i (@$k) { } },
+    method   => sub { my ($f, $k) = @_; for my $i (@$k) { $f->method($i) } },
+    contains => sub { my ($f, $k) = @_; for my $i (@$k) { $f->contains($i) } },
+    count_of => sub { my ($f, $k) = @_; for my $i (@$k) { $f->count_of($i) } },
+    add      => sub { my ($f, $k) = @_; for my $i (@$k) { $f->add($i) } },
+    remove   => sub { my ($f, $k) = @_; for my $i (@$k) { $f->remove($i) } },
     add_if_absent =>
-        sub { my ($f, $k) = @_; for my $key (@$k) { $f->add_if_absent($key) } },
+        sub { my ($f, $k) = @_; for my $i (@$k) { $f->add_if_absent($i) } },
 );
 
 # Seconds an item of one pass, without the loop.
@@ -147,7 +147,8 @@ sub small {
     my @in = keys_from(1, $size{small_keys});
     $f->add_many(\@in);
     heading('A table in the cache: ' . describe_filter($f));
-    my $figures = rounds($size{small_rounds}, call_sides($f, $size{passes}, \@in,
+    my $figures = rounds($size{small_rounds}, call_sides($f, $size{passes},
+        \@in,
         [keys_from(1 << 30, $size{small_keys})],
         [keys_from(1 << 31, $size{small_keys})]));
     show($figures, $_, 1e9, 'ns', $label{$_}) for @order;
@@ -223,17 +224,14 @@ sub cold {
     for my $which (qw(small large)) {
         my $f = $f{$which};
         my %call = (
-            stats => sub { $f->stats for 1 .. 200 },
-            count => sub { $f->count for 1 .. 200 },
+            stats => sub { $f->stats for 1 .. 100 },
+            count => sub { $f->count for 1 .. 100 },
+            new   => sub { $CLASS->new($file{$which}, 1) for 1 .. 100 },
         );
-        my %new = ("new $which" => sub { $CLASS->new($file{$which}, 1) for 1 .. 50 });
         push @sides, map {
             my $call = $_;
-            sub { return "$call $which" => timed($call{$call}) / 200 }
+            sub { return "$call $which" => timed($call{$call}) / 100 }
         } sort keys %call;
-        push @sides, sub {
-            return "new $which" => timed($new{"new $which"}) / 50;
-        };
     }
     my $figures = rounds($size{small_rounds}, @sides);
     show($figures, $_, 1e6, 'us') for sort keys %$figures;

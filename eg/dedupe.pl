@@ -10,7 +10,8 @@ use warnings;
 use Data::CountingBloomFilter::Shared;
 
 my ($workers, @files) = @ARGV;
-die "usage: dedupe.pl WORKERS FILE...\n" if !@files || $workers !~ /\A[1-9]\d*\z/;
+die "usage: dedupe.pl WORKERS FILE...\n"
+    if !@files || $workers !~ /\A[1-9]\d*\z/;
 
 # Shared with the children, gone with the last of them.
 my $seen = Data::CountingBloomFilter::Shared->new(undef, 1_000_000, 0.0001);
@@ -18,7 +19,7 @@ my $seen = Data::CountingBloomFilter::Shared->new(undef, 1_000_000, 0.0001);
 for my $n (0 .. $workers - 1) {
     my $pid = fork // die "fork: $!";
     next if $pid;
-    work(grep { defined } @files[map { $n + $_ * $workers } 0 .. @files / $workers]);
+    work(map { $files[$_] } grep { $_ % $workers == $n } 0 .. $#files);
     exit;
 }
 my $failed = 0;

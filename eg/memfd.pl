@@ -66,12 +66,13 @@ sub consume {
     close $handle;
     my $done = $filter->remove_many([map { "job-$_" } 1 .. 600]);
     $| = 1;
-    print "consumer: $done jobs done, by ", $call ? "SCM_RIGHTS" : "/proc", "\n";
+    my $way = $call ? 'SCM_RIGHTS' : '/proc';
+    print "consumer: $done jobs done, by $way\n";
     print $socket "done\n";
     return;
 }
 
-# A struct cmsghdr (its length, level and type) with one int, padded to 24 bytes.
+# A struct cmsghdr (its length, level and type) with one int, padded to 24.
 sub send_descriptor {
     my ($socket, $fd) = @_;
     if (!$call) {

@@ -41,9 +41,10 @@ sub build {
     return $path;
 }
 
-# Between hosts the copy is scp or rsync, to a name beside the served one.  It is
-# compared with the checksum that freeze stored, then renamed: readers find the
-# old file or the new one, never a half, and who has the old one open keeps it.
+# Between hosts the copy is scp or rsync, to a name beside the served one.  It
+# is compared with the checksum that freeze stored, then renamed: readers find
+# the old file or the new one, never a half, and who has the old one open keeps
+# it.
 sub ship {
     my ($built, $to) = @_;
     File::Copy::copy($built, "$to.shipped") or die "copy: $!\n";

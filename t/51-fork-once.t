@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use Test::More;
 use FindBin;
+use Time::HiRes ();
 use lib "$FindBin::Bin/lib";
 use CBFModel;
 use CBFProc;
@@ -121,6 +122,42 @@ my @batch = map { [@item[$_ * 40 .. $_ * 40 + 39]] } 0 .. $#item / 40;
     is(scalar(grep { ($seen{$_} || 0) != 1 } @item), 0,
         'mixed ways of adding: each item has one winner');
     ok(table($f) eq $once->bytes, '... and was counted once');
+}
+
+# In lockstep: one process says "now" by way of another filter, which the other
+# one watches, and both add the item at that moment.
+for my $method (qw(add add_if_absent)) {
+    my $f = $CLASS->new(undef, @PLAN);
+    my $said = $CLASS->new(undef, 10_000, 1e-9);
+    my @r = together(2, 20, sub {
+        my ($i) = @_;
+        my $end = Time::HiRes::time() + 3;
+        my @won;
+        for my $n (0 .. $#item) {
+            if ($i == 0) {
+                $said->add('stop') if Time::HiRes::time() > $end;
+                $said->add("now $n");
+            }
+            else { 1 until $said->contains("now $n") }
+            push @won, $f->$method($item[$n]);
+            if ($i == 0) { 1 until $said->contains("done $n") }
+            else { $said->add("done $n") }
+            last if $said->contains('stop');
+        }
+        return @won;
+    });
+    is(scalar(grep { $_->{ok} } @r), 2, "$method in lockstep")
+        or diag(map { outcome($_) . "\n" } @r);
+    my @won = map { $_->{list} } @r;
+    my $both = grep { $won[0][$_] + $won[1][$_] != 1 } 0 .. $#{ $won[0] };
+    is($both, 0, '... has one winner for each item');
+    note(scalar @{ $won[0] }, ' items');
+    my $times = $method eq 'add' ? 2 : 1;
+    my $model = CBFModel->new(@PLAN);
+    for my $item (@item[0 .. $#{ $won[0] }]) {
+        $model->add($item) for 1 .. $times;
+    }
+    ok(table($f) eq $model->bytes, '... and the table is the model\'s');
 }
 
 done_testing;

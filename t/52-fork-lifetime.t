@@ -136,16 +136,18 @@ for my $kind (qw(file memfd)) {
     unlink $path;
     my $f = $CLASS->new($path, @PLAN);
     my $model = CBFModel->new(@PLAN);
+    my @work = map { ("work-$_") x 5 } 1 .. 600;    # long under the lock
     my $c = spawn(sub {
         return child(sub {
             POSIX::setsid();
             POSIX::close($_) for 3 .. 255;
-            for my $n (1 .. 4000) {
-                $f->add("daemon-$n");
-                $f->remove("daemon-$n") if $n > 100;
-                $f->stats->{items} or exit 5 if $n % 100 == 0;
+            $f->add("daemon-$_") for 1 .. 100;
+            for my $n (1 .. 60) {
+                $f->add_many(\@work) or exit 4;
+                $f->stats->{items} >= 700 or exit 5;
+                $f->remove_many(\@work) == @work or exit 6;
             }
-            $f->contains("daemon-$_") or exit 6 for 1 .. 100;
+            $f->contains("daemon-$_") or exit 7 for 1 .. 100;
             exit 0;
         });
     });

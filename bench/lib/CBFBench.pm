@@ -42,8 +42,8 @@ sub describe {
     my ($system, $kernel, $machine) = (POSIX::uname())[0, 2, 4];
     my $gcc = $Config{gccversion} ? "gcc $Config{gccversion}" : $Config{cc};
     my %line = (
-        machine => scalar(@cpus) . ' x '
-            . _first('/proc/cpuinfo', qr/^model name\s*:\s*(.*)/) . ", $machine",
+        machine => join(' ', scalar @cpus, 'x',
+            _first("/proc/cpuinfo", qr/^model name\s*: (.*)/) . ",", $machine),
         memory => int(_first('/proc/meminfo', qr/^MemTotal:\s*(\d+)/) / 1024)
             . ' MiB',
         kernel => "$system $kernel",
@@ -110,8 +110,8 @@ sub ratio {
     my ($figures, $side, $of) = @_;
     my ($up, $down) = @{$figures}{ $side, $of };
     return undef if !$up || !$down;
-    my @ratios = map { $down->[$_] > 0 ? $up->[$_] / $down->[$_] : () } 0 .. $#$up;
-    return median(@ratios);
+    return median(map { $up->[$_] / $down->[$_] } grep { $down->[$_] > 0 }
+        0 .. $#$up);
 }
 
 sub heading {

@@ -234,7 +234,8 @@ snapshot_memory(size_t bytes)
 }
 
 int
-cbf_snapshot(struct cbf *f, uint8_t **copy, struct cbf_error *e)
+cbf_snapshot(struct cbf *f, uint8_t **copy, uint64_t *ops,
+             struct cbf_error *e)
 {
     uint8_t *memory = snapshot_memory(f->table.counter_bytes);
     enum cbf_scan how;
@@ -248,6 +249,8 @@ cbf_snapshot(struct cbf *f, uint8_t **copy, struct cbf_error *e)
         return code;
     }
     memcpy(memory, f->counters, f->table.counter_bytes);
+    if (ops)
+        *ops = cbf_load64(&cbf_header(f)->ops);
     cbf_scan_end(f, how);
     *copy = memory;
     return CBF_OK;

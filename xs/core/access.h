@@ -21,7 +21,7 @@ int cbf_write_settle(struct cbf *f, const struct cbf_owner *self,
  * repaired, the totals are valid, and `ops` has counted the call.  Or a code,
  * nothing held and nothing counted.
  */
-static inline int
+static inline __attribute__((always_inline)) int
 cbf_write_begin(struct cbf *f, struct cbf_error *e)
 {
     struct cbf_fmt_header *hdr = cbf_header(f);
@@ -64,10 +64,11 @@ int cbf_read_tally(struct cbf *f, struct cbf_tally *t, uint64_t *ops,
                    struct cbf_error *e);
 
 /*
- * A private copy of all counters at one moment: *copy is to be given back with
- * cbf_snapshot_free.
+ * A private copy of all counters at one moment, and the ops of that moment
+ * (which may be NULL): *copy is to be given back with cbf_snapshot_free.
  */
-int cbf_snapshot(struct cbf *f, uint8_t **copy, struct cbf_error *e);
+int cbf_snapshot(struct cbf *f, uint8_t **copy, uint64_t *ops,
+                 struct cbf_error *e);
 void cbf_snapshot_free(const struct cbf *f, uint8_t *copy);
 
 #endif

@@ -15,6 +15,18 @@
 
 #include <stdint.h>
 
+/* Whether ThreadSanitizer is watching: it follows atomic access only. */
+#if defined(__SANITIZE_THREAD__)
+#define CBF_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define CBF_THREAD_SANITIZER 1
+#endif
+#endif
+#ifndef CBF_THREAD_SANITIZER
+#define CBF_THREAD_SANITIZER 0
+#endif
+
 #define CBF_DEFINE_ATOMIC(bits)                                              \
     static inline uint##bits##_t                                             \
     cbf_load##bits(const uint##bits##_t *p)                                  \
@@ -73,22 +85,34 @@ CBF_DEFINE_ATOMIC(64)
 #undef CBF_DEFINE_ATOMIC
 
 /*
- * A load that the compiler may join with its neighbours to a wider one.  Only
- * behind a fence or a read-modify-write, which it can't be moved across.
+ * Whether any of n words is not 0; n is a multiple of 4.  By plain wide loads,
+ * where ThreadSanitizer does not look on: every 64-bit part is loaded whole,
+ * the parts in any order.  Only behind a fence or a read-modify-write, which
+ * they can't be moved across.
  */
-static inline uint64_t
-cbf_plain64(const uint64_t *p)
+static inline int
+cbf_any_set(const uint64_t *words, unsigned n)
 {
-#if defined(__SANITIZE_THREAD__)
-    return cbf_load64(p);
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-    return cbf_load64(p);
+#if CBF_THREAD_SANITIZER
+    uint64_t any = 0;
+    unsigned i;
+
+    for (i = 0; i < n; i++)
+        any |= cbf_load64(words + i);
+    return any != 0;
 #else
-    return *p;
-#endif
-#else
-    return *p;
+    typedef uint64_t pair __attribute__((vector_size(16), may_alias));
+    const pair *p = (const pair *)(const void *)words;
+    pair a = p[0];
+    pair b = p[1];
+    unsigned i;
+
+    for (i = 2; i < n / 2; i += 2) {
+        a |= p[i];
+        b |= p[i + 1];
+    }
+    a |= b;
+    return (a[0] | a[1]) != 0;
 #endif
 }
 
@@ -102,6 +126,21 @@ static inline void
 cbf_kill_fence(void)
 {
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/*
+ * Asks for a cache line to be written soon.  __builtin_prefetch asks for it to
+ * be read, unless the compiler may assume a processor that has the better
+ * instruction; the others take that one for a no-operation.
+ */
+static inline void
+cbf_prefetch_write(const void *p)
+{
+#if defined(__x86_64__)
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
+#else
+    __builtin_prefetch(p, 1);
+#endif
 }
 
 /* A hint to the processor that this is a spinning loop. */

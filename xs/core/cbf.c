@@ -159,8 +159,9 @@ cbf_refresh(const struct cbf *f, struct cbf **out, struct cbf_error *e)
     *out = NULL;
     if (f->store.kind != CBF_STORE_READONLY)
         return CBF_OK;
+    /* a path that names no file names no other file */
     if (lstat(f->store.path, &st) != 0)
-        return cbf_error_system(e, "stat");
+        return errno == ENOENT ? CBF_OK : cbf_error_system(e, "stat");
     if (st.st_dev == f->store.dev && st.st_ino == f->store.ino)
         return CBF_OK;
     return cbf_open_readonly(f->store.path, out, e);

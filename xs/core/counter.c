@@ -47,18 +47,6 @@
 #define SLICE_VECTORS (PLANES * GROUPS)
 #define SLICES 31
 
-/* Whether ThreadSanitizer is watching; see put in counter_wide.h. */
-#if defined(__SANITIZE_THREAD__)
-#define CBF_COUNTER_STORE_WORDS 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define CBF_COUNTER_STORE_WORDS 1
-#endif
-#endif
-#ifndef CBF_COUNTER_STORE_WORDS
-#define CBF_COUNTER_STORE_WORDS 0
-#endif
-
 /* Asks for a line that will be read soon; past the end it is no access. */
 static inline void
 prefetch(const void *at)

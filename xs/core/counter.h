@@ -34,6 +34,15 @@ cbf_counter_get(const uint8_t *table, uint64_t i)
     return (cbf_load8(table + (i >> 1)) >> ((i & 1) * 4)) & CBF_COUNTER_MAX;
 }
 
+/* Whether counter i is above 0; a table look-up is shorter than a shift. */
+static inline int
+cbf_counter_is_set(const uint8_t *table, uint64_t i)
+{
+    static const uint8_t half[2] = { 0x0f, 0xf0 };
+
+    return (cbf_load8(table + (i >> 1)) & half[i & 1]) != 0;
+}
+
 /* Sets counter i to value (0..15); its neighbour keeps its own. */
 static inline void
 cbf_counter_set(uint8_t *table, uint64_t i, unsigned value)

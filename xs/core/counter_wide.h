@@ -287,7 +287,7 @@ WIDE(histogram)(const uint8_t *table, size_t bytes, uint64_t n[PRODUCTS])
 INNER void
 WIDE(put)(words *at, words value)
 {
-#if CBF_COUNTER_STORE_WORDS
+#if CBF_THREAD_SANITIZER
     size_t i;
 
     for (i = 0; i < VECTOR_BYTES / 8; i++)

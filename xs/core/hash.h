@@ -36,6 +36,28 @@ cbf_probe_position(const struct cbf_probe *p, struct cbf_hash h, uint32_t i)
     return (h.lo + i * (h.hi | 1)) & p->mask;
 }
 
+/* The same one after the other, without a multiplication each. */
+struct cbf_walk {
+    uint64_t at;
+    uint64_t step;
+    uint64_t mask;
+};
+
+static inline struct cbf_walk
+cbf_walk_begin(const struct cbf_probe *p, struct cbf_hash h)
+{
+    return (struct cbf_walk){ .at = h.lo, .step = h.hi | 1, .mask = p->mask };
+}
+
+static inline uint64_t
+cbf_walk_next(struct cbf_walk *w)
+{
+    uint64_t pos = w->at & w->mask;
+
+    w->at += w->step;
+    return pos;
+}
+
 /* All positions of an item, in probe order; pos has room for n_probes. */
 static inline void
 cbf_probe_positions(const struct cbf_probe *p, struct cbf_hash h,

@@ -22,12 +22,21 @@ write_head(const struct cbf *f, void *head, const struct cbf_tally *t,
     hdr->tally_ops = ops;
 }
 
+/*
+ * Seals a copy.  One of a filter that was sealed with a checksum keeps that:
+ * if the source is damaged, so is the copy, and a new checksum would hide it.
+ */
 static void
-seal_head(void *head, const uint8_t *counters, size_t bytes)
+seal_head(const struct cbf *f, void *head, const uint8_t *counters)
 {
+    const struct cbf_fmt_header *from = cbf_header(f);
     struct cbf_fmt_header *hdr = head;
 
-    hdr->checksum = cbf_hash_checksum(counters, bytes);
+    if (cbf_is_sealed(f)
+        && cbf_load64(&from->checksum_ops) == hdr->ops * 2 + 1)
+        hdr->checksum = cbf_load64(&from->checksum);
+    else
+        hdr->checksum = cbf_hash_checksum(counters, f->table.counter_bytes);
     hdr->checksum_ops = hdr->ops * 2 + 1;
     hdr->seal = 1;
 }
@@ -52,7 +61,7 @@ cbf_image_write(struct cbf *f, void *image, struct cbf_error *e)
     cbf_counter_tally(counters, bytes, &t);
     write_head(f, image, &t, ops);
     if (sealed)
-        seal_head(image, counters, bytes);
+        seal_head(f, image, counters);
     return CBF_OK;
 }
 
@@ -87,17 +96,18 @@ cbf_save(struct cbf *f, const char *path, unsigned mode, struct cbf_error *e)
 {
     size_t bytes = f->table.counter_bytes;
     struct cbf_tally t;
+    uint64_t ops;
     uint8_t *copy;
     void *head;
-    int code = cbf_snapshot(f, &copy, e);
+    int code = cbf_snapshot(f, &copy, &ops, e);
 
     if (code != CBF_OK)
         return code;
     head = malloc(CBF_FMT_COUNTERS_OFFSET);
     if (head) {
         cbf_counter_tally(copy, bytes, &t);
-        write_head(f, head, &t, cbf_load64(&cbf_header(f)->ops));
-        seal_head(head, copy, bytes);
+        write_head(f, head, &t, ops);
+        seal_head(f, head, copy);
         code = cbf_store_replace(path, mode, head, CBF_FMT_COUNTERS_OFFSET,
                                  copy, bytes, e);
     } else {

@@ -21,28 +21,31 @@
 static inline int
 is_present(const struct cbf *f, struct cbf_hash h)
 {
-    uint32_t i;
+    const uint8_t *counters = f->counters;
+    struct cbf_walk w = cbf_walk_begin(&f->probe, h);
+    uint32_t left = f->probe.n_probes;
 
-    for (i = 0; i < f->probe.n_probes; i++)
-        if (cbf_counter_get(f->counters,
-                            cbf_probe_position(&f->probe, h, i)) == 0)
+    do {
+        if (!cbf_counter_is_set(counters, cbf_walk_next(&w)))
             return 0;
+    } while (--left > 0);
     return 1;
 }
 
 static inline unsigned
 lowest_counter(const struct cbf *f, struct cbf_hash h)
 {
+    const uint8_t *counters = f->counters;
+    struct cbf_walk w = cbf_walk_begin(&f->probe, h);
     unsigned lowest = CBF_COUNTER_MAX;
+    uint32_t left = f->probe.n_probes;
     unsigned value;
-    uint32_t i;
 
-    for (i = 0; i < f->probe.n_probes && lowest > 0; i++) {
-        value = cbf_counter_get(f->counters,
-                                cbf_probe_position(&f->probe, h, i));
+    do {
+        value = cbf_counter_get(counters, cbf_walk_next(&w));
         if (value < lowest)
             lowest = value;
-    }
+    } while (--left > 0 && lowest > 0);
     return lowest;
 }
 
@@ -120,7 +123,7 @@ aim(const struct cbf *f, struct cbf_hash h, uint64_t pos[CBF_FMT_MAX_PROBES])
 
     cbf_probe_positions(&f->probe, h, pos);
     for (i = 0; i < f->probe.n_probes; i++)
-        __builtin_prefetch(f->counters + (pos[i] >> 1), 1);
+        cbf_prefetch_write(f->counters + (pos[i] >> 1));
 }
 
 enum change { CHANGE_ADD, CHANGE_REMOVE, CHANGE_ADD_IF_ABSENT };

@@ -19,9 +19,9 @@ write_slow(struct cbf_lock *l, struct cbf_lock_wait *w)
     struct cbf_fmt_header *hdr = l->header;
     uint32_t mine = CBF_FMT_WRITER_HELD | w->self->pid;
     uint32_t seen;
-    int error;
+    int error = cbf_lock_nap_if_hot(l);
 
-    for (;;) {
+    while (error != EINTR) {
         if (cbf_lock_spin(&hdr->writer)
             && cbf_swap_if32(&hdr->writer, 0, mine)) {
             cbf_lock_forget_woken(&hdr->parked);
@@ -33,11 +33,7 @@ write_slow(struct cbf_lock *l, struct cbf_lock_wait *w)
         if (seen == 0)
             continue;
         error = cbf_lock_park(hdr, w, seen, CBF_FMT_PARKED_WRITERS,
-                     CBF_FMT_PARKED_WRITER);
-        if (error == EINTR) {
-            cbf_error_set(w->e, CBF_E_INTERRUPTED, NULL);
-            return CBF_LOCK_FAILED;
-        }
+                              CBF_FMT_PARKED_WRITER);
         if (error != ETIMEDOUT)
             continue;
         if (cbf_lock_time_to_look(w)
@@ -49,6 +45,8 @@ write_slow(struct cbf_lock *l, struct cbf_lock_wait *w)
         if (cbf_lock_time_to_return(w))
             return CBF_LOCK_FAILED;
     }
+    cbf_error_set(w->e, CBF_E_INTERRUPTED, NULL);
+    return CBF_LOCK_FAILED;
 }
 
 /* Most scans are over in less than a system call takes. */

@@ -32,6 +32,7 @@ struct cbf_lock {
     uint64_t doubt_since; /* monotonic clock, ns; 0 = nobody in doubt */
     uint64_t doubt_ops;   /* progress at that time */
     uint32_t doubt_who;   /* the writer word, or a reader's slot */
+    uint64_t collided;    /* when a write last found it taken, likewise */
 };
 
 enum cbf_lock_result {
@@ -99,20 +100,12 @@ cbf_lock_try_write(struct cbf_lock *l, const struct cbf_owner *self)
     return 1;
 }
 
-/*
- * Whether any bit is set: most of the time nobody ever scanned, and both cache
- * lines of the bitmap are 0.  Plain wide loads will do, for each 64-bit part
- * is loaded whole, in any order of the parts: the swap before is the fence.
- */
+/* Whether any process ever took it shared: most of the time none did, and both
+ * cache lines of the bitmap are 0.  Behind the swap of the writer word. */
 static inline int
 cbf_lock_ever_scanned(const struct cbf_lock *l)
 {
-    uint64_t any = 0;
-    unsigned i;
-
-    for (i = 0; i < CBF_FMT_BITMAP_WORDS; i++)
-        any |= cbf_plain64(&l->bitmap[i]);
-    return any != 0;
+    return cbf_any_set(l->bitmap, CBF_FMT_BITMAP_WORDS);
 }
 
 /*

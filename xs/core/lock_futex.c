@@ -18,10 +18,27 @@
 /* The first sleep: what a missed wake-up costs.  About two of them. */
 #define FIRST_PARK_NS (CBF_LOCK_NS_PER_MS / 10)
 
-/* Spinning: rounds before the first sleep, and the longest pause between two
- * looks in pause instructions.  By measurement, see DESIGN. */
-#define SPIN_ROUNDS 24
-#define SPIN_PAUSE_MAX 64
+/*
+ * How a waiter passes its time before it parks.  Each look takes the cache
+ * line from the holder, and a lock that changes hands takes all the lines that
+ * its holder has written to another processor; so the looks come close first,
+ * for a holder that is about to finish, and then far apart, for one with a
+ * batch.  By measurement, see DESIGN.
+ */
+#define CLOSE_LOOKS 16
+#define CLOSE_PAUSES 2
+#define FAR_LOOKS 10
+#define FAR_NS 10000
+
+/* Two collisions within this time mean a lock in such demand that taking turns
+ * costs more than it gives; then one stays away for this long, so that the
+ * other has the lock, and the lines, to itself. */
+#ifndef HOT_NS
+#define HOT_NS 4000
+#endif
+#ifndef NAP_NS
+#define NAP_NS 200000
+#endif
 
 /* A wait goes back to its caller after this time, to be called again, unless
  * the caller has named a flag to watch instead. */
@@ -72,38 +89,74 @@ cbf_lock_rouse(uint32_t *word, int n)
 
 /* ---- spinning ----------------------------------------------------------- */
 
-/* Spinning helps only where the holder can run meanwhile. */
-int
-cbf_lock_spin_rounds(void)
+/* Pause instructions in FAR_NS, which differs by a factor of ten from one
+ * processor to the next; 0 where there is only one, and spinning is no use. */
+static int
+far_pauses(void)
 {
-    static int rounds = -1;
-    int known = __atomic_load_n(&rounds, __ATOMIC_RELAXED);
+    static int pauses = -1;
+    int known = __atomic_load_n(&pauses, __ATOMIC_RELAXED);
+    int64_t start;
+    int64_t took;
+    int i;
 
-    if (known < 0) {
-        known = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_ROUNDS : 0;
-        __atomic_store_n(&rounds, known, __ATOMIC_RELAXED);
+    if (known >= 0)
+        return known;
+    known = 0;
+    if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
+        start = cbf_lock_now_ns();
+        for (i = 0; i < 100; i++)
+            cbf_spin_pause();
+        took = cbf_lock_now_ns() - start;
+        /* whatever happened to the clock or to us meanwhile */
+        known = (int)(FAR_NS * 100 / (took > 100 ? took : 100));
+        known += known == 0;
     }
+    __atomic_store_n(&pauses, known, __ATOMIC_RELAXED);
     return known;
 }
 
-/* Waits a while for *word to be 0, looking less and less often, since every
- * look takes the cache line away from the holder.  1 when it is 0. */
+static int
+look(const uint32_t *word, int looks, int pauses)
+{
+    int i;
+
+    while (looks-- > 0) {
+        if (cbf_load32(word) == 0)
+            return 1;
+        for (i = 0; i < pauses; i++)
+            cbf_spin_pause();
+    }
+    return cbf_load32(word) == 0;
+}
+
 int
 cbf_lock_spin(const uint32_t *word)
 {
-    int rounds = cbf_lock_spin_rounds();
-    int pause = 1;
-    int i;
+    int far = far_pauses();
 
-    while (rounds-- > 0) {
-        if (cbf_load32(word) == 0)
-            return 1;
-        for (i = 0; i < pause; i++)
-            cbf_spin_pause();
-        if (pause < SPIN_PAUSE_MAX)
-            pause *= 2;
-    }
-    return cbf_load32(word) == 0;
+    return far > 0 && (look(word, CLOSE_LOOKS, CLOSE_PAUSES)
+                       || look(word, FAR_LOOKS, far));
+}
+
+int
+cbf_lock_nap_if_hot(struct cbf_lock *l)
+{
+    struct timespec nap = { .tv_sec = 0, .tv_nsec = NAP_NS };
+    uint64_t now = (uint64_t)cbf_lock_now_ns();
+    uint64_t last = cbf_load64(&l->collided);
+
+    cbf_store64(&l->collided, now);
+    if (now - last > HOT_NS || far_pauses() == 0)
+        return 0;
+    return nanosleep(&nap, NULL) == 0 ? 0 : errno;
+}
+
+/* Scans are short: most are over in less than a system call takes. */
+int
+cbf_lock_spin_rounds(void)
+{
+    return far_pauses() ? CLOSE_LOOKS * CLOSE_PAUSES : 0;
 }
 
 /* ---- parking on the writer word ----------------------------------------- */

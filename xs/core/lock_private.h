@@ -69,6 +69,10 @@ int cbf_lock_spin_rounds(void);
 /* Waits a while for *word to be 0.  1 when it is. */
 int cbf_lock_spin(const uint32_t *word);
 
+/* Called when a writer finds the lock taken: stays away for a time, if that
+ * happens all too often.  0, or EINTR. */
+int cbf_lock_nap_if_hot(struct cbf_lock *l);
+
 /*
  * Sleeps while the writer word is `seen`, counted in a field of `parked` by
  * one unit: at first for a short time, because the wake-up may be missed, then

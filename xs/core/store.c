@@ -172,6 +172,9 @@ cbf_store_map(struct cbf_store *s, int prot, struct cbf_error *e)
         return map_failed(e);
     s->base = base;
     s->map_bytes = bytes;
+    /* Items fall anywhere: reading ahead would fill memory with pages, and a
+     * sparse file's page cache with holes, that nobody asked for. */
+    madvise(base, bytes, MADV_RANDOM);
     /* The size was checked before; between then and now it could change. */
     if (fstat(s->fd, &st) != 0)
         return cbf_error_system(e, "fstat");

@@ -51,12 +51,30 @@ let_go(struct opening *o)
     o->created = 0;
 }
 
+/* A file that may not be written is most often a frozen one; then that is the
+ * better answer.  Keeps errno and the error as they are otherwise. */
+static int
+say_if_frozen(struct opening *o, int code)
+{
+    struct cbf_store look;
+    int cause = errno;
+
+    if (cbf_store_readonly(&look, o->s->path, NULL) == CBF_OK) {
+        cbf_store_discard(&look);
+        code = cbf_error_set(o->e, CBF_E_SEALED_FILE, NULL);
+    }
+    errno = cause;
+    return code;
+}
+
 static int
 open_or_create(struct opening *o)
 {
     struct cbf_store *s = o->s;
     int code = cbf_store_open_file(s->path, O_RDWR, 0, &s->fd, o->e);
 
+    if (code == CBF_E_SYSTEM && (errno == EACCES || errno == EROFS))
+        return say_if_frozen(o, code);
     if (code != CBF_E_SYSTEM || errno != ENOENT)
         return code;
     /* At most what was asked for until fchmod makes it exactly that. */

@@ -106,7 +106,7 @@ cbf_merge(struct cbf *f, struct cbf *source, struct cbf_error *e)
     /* not worth a copy of the table if it must fail anyway */
     if (cbf_frozen(f) || cbf_readonly(f))
         return cbf_write_begin(f, e);
-    code = cbf_snapshot(source, &copy, e);
+    code = cbf_snapshot(source, &copy, NULL, e);
     if (code != CBF_OK)
         return code;
     code = merge_from(f, copy, e);

@@ -36,7 +36,7 @@ sub fds_on {
 
 # A raw child: nothing of CBFProc is needed in it.  Its exit code.
 sub child {
-    my ($code) = @_;
+    my ($code, $meanwhile) = @_;
     my $pid = fork;
     die "fork: $!" unless defined $pid;
     if (!$pid) {
@@ -45,6 +45,7 @@ sub child {
         $code->();
         exit 0;
     }
+    $meanwhile->() if $meanwhile;
     waitpid $pid, 0;
     return $? & 127 ? "signal $?" : $? >> 8;
 }
@@ -136,20 +137,20 @@ for my $kind (qw(file memfd)) {
     unlink $path;
     my $f = $CLASS->new($path, @PLAN);
     my $model = CBFModel->new(@PLAN);
-    my @work = map { ("work-$_") x 5 } 1 .. 600;    # long under the lock
+    my @work = map { ("work-$_") x 2 } 1 .. 1500;    # long under the lock
     my $c = spawn(sub {
         return child(sub {
             POSIX::setsid();
             POSIX::close($_) for 3 .. 255;
             $f->add("daemon-$_") for 1 .. 100;
-            for my $n (1 .. 60) {
+            for my $n (1 .. 200) {
                 $f->add_many(\@work) or exit 4;
-                $f->stats->{items} >= 700 or exit 5;
+                $f->stats->{items} >= 100 + @work or exit 5;
                 $f->remove_many(\@work) == @work or exit 6;
             }
             $f->contains("daemon-$_") or exit 7 for 1 .. 100;
             exit 0;
-        });
+        }, sub { undef $f });    # no relative of it keeps a descriptor
     });
     undef $f;
     my $opened = 0;

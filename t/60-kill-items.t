@@ -56,18 +56,20 @@ for my $call (@call) {
     ok($round->bytes eq $base->bytes, 'a period of the work ends where it began');
 }
 
-# The counters after the first n calls of a period.
-my %state = (0 => $base);
+# The counters after the first n calls of a period: from the nearest of the states
+# that are kept, those around the batches.
+my %kept_state = (0 => $base);
 sub state_after {
     my ($calls) = @_;
-    return $state{$calls} ||= do {
-        my $model = state_after($calls - 1)->clone;
-        my ($method, $what) = @{ $call[$calls - 1] };
+    my ($from) = grep { $_ <= $calls } sort { $b <=> $a } keys %kept_state;
+    my $model = $kept_state{$from}->clone;
+    for my $call (@call[$from .. $calls - 1]) {
+        my ($method, $what) = @$call;
         $model->$method($what);
-        $model;
-    };
+    }
+    return $model;
 }
-state_after($_) for 1 .. @call;
+$kept_state{$_} = state_after($_) for @single .. @single + 2;
 
 # Works for ever, and says in a file how many calls it has finished.
 sub victim {
@@ -130,7 +132,7 @@ for my $kind (qw(file own memfd anonymous)) {
             if $caught && $r->{ok} && $r->{list}[0] <= $before;
 
         my $done  = said_done($progress);
-        my $model = state_after($done % @call)->clone;
+        my $model = state_after($done % @call);
         my $from  = $done % @call ? $ends[$done % @call - 1] : 0;
         my $until = $ends[$done % @call];
         my $table = substr $f->to_bytes, $CBFProc::AT{table};

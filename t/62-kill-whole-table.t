@@ -69,7 +69,7 @@ my $f  = $CLASS->new($path, @PLAN);
 my $fh = handle_on($path);
 my $k  = $f->hashes;
 my $bytes = $f->counters / 2;
-my $full  = noise($bytes);
+my $full  = noise($bytes) | "\x11" x $bytes;    # no zero byte
 
 # Two seconds for somebody else to get the lock and change something.
 sub next_one {
@@ -82,25 +82,41 @@ sub next_one {
     return outcome($r) eq 'returned on' ? '' : "$what: " . outcome($r);
 }
 
-# clear
+# Where the zeros begin; the length of the table if there are none.
+sub first_zero {
+    my ($table) = @_;
+    my $at = index $table, "\0";
+    return $at < 0 ? length $table : $at;
+}
+
+# clear: the writer fills the table by a merge, from its front to its end, and
+# clears it, again and again.  Zeros before what is not zero are a clear that
+# nobody finished.
 {
+    my $source = $CLASS->new("$dir/full.cbf", @PLAN);
+    put_table(handle_on("$dir/full.cbf"), $full);
+    $source->freeze;
     my (@wrong, %saw);
-    for my $round (1 .. $ROUNDS) {
-        put_table($fh, $full);
-        $f->stats;
-        my $c = spawn(sub { $_[0]->hear; nap(); $f->clear; $_[0]->hear });
-        $c->tell('now');
-        $c->kill_holding($fh, $round % 4 ? 0 : rand 0.0003, 0.3);
+    for my $round (1 .. 2 * $ROUNDS) {
+        $f->clear;
+        my $c = spawn(sub {
+            $_[0]->tell('on');
+            $f->merge($source), $f->clear while 1;
+        });
+        $c->hear(5);
+        Time::HiRes::sleep(0.002 + rand 0.004);
+        $c->kill;
         $c->reap;
-        my $left = not_zero(table_of($fh));
-        $saw{'killed half way'}++ if $left && $left < not_zero($full);
+        my $left = table_of($fh);
+        $saw{'killed in clear'}++ if not_zero($left) > first_zero($left);
         my $r = in_time(2, sub { $f->stats });
         push @wrong, outcome($r) unless $r->{ok};
         my $table = table_of($fh);
-        my $is = $table eq $full ? 'untouched'
-            : not_zero($table) ? 'half cleared' : 'cleared';
+        my $is = not_zero($table) > first_zero($table) ? 'half cleared'
+            : $table eq $full ? 'full' : not_zero($table) ? 'half merged'
+            : 'empty';
         $saw{$is}++;
-        push @wrong, $is if $is =~ /half/;
+        push @wrong, $is if $is eq 'half cleared';
         push @wrong, grep { length } tallies_wrong($f->stats, $k, $table);
         push @wrong, grep { length } next_one('clear');
     }

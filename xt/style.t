@@ -69,7 +69,7 @@ sub in_code {
 # ---- lines -----------------------------------------------------------------
 
 none_wrong('no line of C or XS is longer than 79', \@code,
-    each_line(sub { length $_[0] > 79 }));
+    each_line(sub { length $_[0] > 79 && $_[0] !~ /\AMODULE = / }));
 none_wrong('no tabs', [@code, @perl], each_line(sub { $_[0] =~ /\t/ }));
 none_wrong('no space at the end of a line',
     [grep { !/\AMANIFEST/ } @files], each_line(sub { $_[0] =~ /[ \t\r]\z/ }));
@@ -100,7 +100,7 @@ none_wrong('each C file opens with what it is for', \@c, sub {
 });
 none_wrong('comments are /* */', \@code, in_code(qr{//}));
 none_wrong('one statement a line', \@c, in_code(
-    qr/\A(?!.*\bfor \().*;\s*[^\s\\}]/));
+    qr/\A(?!.*\b(?:for \(|struct \{)).*;\s*[^\s\\}]/));
 none_wrong('no unbounded string calls', \@code, in_code(
     qr/\b(?:v?sprintf|strcpy|strcat|strtok|gets)\s*\(/));
 none_wrong('the core does not speak, leave or jump', \@core, in_code(
@@ -134,8 +134,8 @@ none_wrong("no function is longer than $FUNCTION_MAX lines",
 
 none_wrong('atomic access is spelled in one header',
     [grep { !m{/atomic\.h\z} } @core], in_code(qr/\b__(?:atomic|sync)_/));
-none_wrong('one file calls futex', [grep { !m{/lock\.c\z} } @core],
-    in_code(qr/futex/i));
+none_wrong('one file calls futex', [grep { !m{/lock_futex\.c\z} } @core],
+    in_code(qr/\bSYS_futex\b|\bFUTEX_/));
 # Links to what the process itself has open are no more than descriptors.
 none_wrong('one file asks /proc about processes',
     [grep { !m{/owner\.c\z} } @core],

@@ -4,7 +4,8 @@ use strict;
 use warnings;
 use File::Temp ();
 use FindBin ();
-use lib "$FindBin::Bin/lib";
+use lib "$FindBin::Bin/lib", "$FindBin::Bin/../t/lib";
+use CoreBuild qw(program_markers);
 use Test::More;
 use XTTree;
 
@@ -22,12 +23,15 @@ for my $cc (qw(gcc clang)) {
 }
 done_testing;
 
-# Each as shipped and as built for the kill points; xs/core alone is shipped.
+# The core as shipped and as built for the kill points; programs as they are
+# built for the tests.
 sub core {
     my ($cc) = @_;
     my $object = File::Temp->new(SUFFIX => '.o');
     for my $file (@SOURCES) {
-        for my $extra (['-O2'], ['-O2', '-DCBF_TESTING']) {
+        my @builds = $file =~ m{\Axs/} ? ([], ['-DCBF_TESTING'])
+            : program_markers(root() . "/$file");
+        for my $extra (map { ['-O2', @$_] } @builds) {
             my ($out, $status) = capture(root(), $cc, @FLAGS, @$extra, '-c',
                 '-o', $object->filename, $file);
             ok($status == 0 && $out eq '', "$file @$extra") or diag($out);

@@ -3,10 +3,10 @@
  * ThreadSanitizer.
  *
  * Every writer owns a range of items and leaves it in a known state; readers
- * ask for items that are never removed, and must never miss one; scanners take
- * consistent moments and check sums; one thread opens and drops references.  At
- * the end every count is compared.  Prints TAP.  Locks between processes are
- * tested elsewhere: a sanitizer can't see those.
+ * ask for items that are never removed, and must never miss one; a scanner
+ * takes consistent moments and checks sums; one thread takes and drops
+ * references.  At the end every count is compared.  Prints TAP.  Locks between
+ * processes are tested elsewhere: a sanitizer can't see those.
  */
 #include "cbf.h"
 #include "tap.h"

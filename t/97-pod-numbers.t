@@ -170,7 +170,7 @@ my $empty = max(map {
     exp(-$k * $n / 100 * 8192 / $m)
 } table('sizing'));
 cmp_ok($empty, '<', 1e-9, 'at 1 % of the capacity no block is empty');
-says('when 1 % of the capacity is in, practically all blocks are there');
+says('when 1 %% of the capacity is in, practically all blocks are there');
 
 my $part = CBFModel->geometry(100_000_000, 0.01)->{mmap_size};
 says('are 8 times %s bytes, about %s GB', commas($part),

@@ -217,14 +217,19 @@ test_namespace(void)
 static int
 without_proc(void)
 {
-    struct child before = start_child();
+    struct child before;
     struct child after;
     int bad = 0;
 
     if (unshare(CLONE_NEWNS) != 0
-        || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0
-        || mount("none", "/proc", "tmpfs", 0, NULL) != 0)
+        || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
         return 99;
+    before = start_child();
+    if (mount("none", "/proc", "tmpfs", 0, NULL) != 0) {
+        kill(before.pid, SIGKILL);
+        waitpid(before.pid, NULL, 0);
+        return 99;
+    }
     bad |= (cbf_owner_judge(before.owner.pid, before.owner.id)
             == CBF_OWNER_DEAD);
     after = start_child();

@@ -1195,9 +1195,9 @@ umask has no say.  C<save> does the same.
 =item Who may write may lie
 
 Whoever has write permission can change any counter, so that items appear or
-vanish, and can keep the lock, so that others wait.  He can also cut the file,
-which kills the others with SIGBUS; a memfd is sealed against that.  He can't
-make them read or write beyond the mapping, or run code of his.  Share a
+vanish, and can keep the lock, so that others wait.  They can also cut the
+file, which kills the others with SIGBUS; a memfd is sealed against that.  They
+can't make others read or write beyond the mapping, or run code.  Share a
 mutable filter only among processes that trust each other.  To others give a
 frozen file that they may only read, and that its owner replaces by C<save> and
 never cuts.
@@ -1218,10 +1218,10 @@ checked before it is used, and it is never written to before it has passed.
 =item Hash flooding
 
 The hash has no secret in it, so that filters can be merged and shipped.
-Somebody who may choose items can find, on his own machine, items that meet the
-counters of another one, and make a stranger look present, or bring counters to
-15.  Where items come from people who may want that, add the result of a keyed
-hash in place of the item:
+Somebody who may choose items can find, at home, items that meet the counters
+of another one, and make a stranger look present, or bring counters to 15.
+Where items come from people who may want that, add the result of a keyed hash
+in place of the item:
 
     use Digest::SHA 'hmac_sha256';
     my $secret = 'from a file that only we may read';
@@ -1230,8 +1230,8 @@ hash in place of the item:
 
 =item What a filter tells about its items
 
-Not the items, but whoever can read the file can try: if he guesses an item, he
-can check it.  The keyed hash above prevents that as well.
+Not the items, but whoever can read the file can try: a guessed item can be
+checked.  The keyed hash above prevents that as well.
 
 =item Taint mode
 
@@ -1268,7 +1268,7 @@ right size, which C<new> then takes over.
             $left -= $piece;
         }
         close $out or die "no space for $path: $!";
-        link $zeros, $path;    # if another was faster, his is as good
+        link $zeros, $path;    # if another was faster, that one is as good
         unlink $zeros;
     }
     my $filter = $class->new($path, @plan);
@@ -1627,8 +1627,8 @@ It is a directory, a device, a FIFO or a socket.
 
 =item file I<PATH> has no contents yet and belongs to another user
 
-An empty file is made into a filter only by its owner.  Let him call C<new>
-first, or remove the file.
+An empty file is made into a filter only by its owner.  Let the owner call
+C<new> first, or remove the file.
 
 =item file I<PATH> is still locked exclusively by another process after 30 s
 

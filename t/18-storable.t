@@ -87,4 +87,31 @@ for my $kind (sort keys %make) {
     like($r->{out}, qr/invalid counting Bloom filter/, '... and says why');
 }
 
+# What other code stored under our name, or an object without our hooks, is no
+# filter: an error where it is restored or where it is used, never a crash.
+{
+    package Local::Bare;
+    package Local::Bytes;
+    sub STORABLE_freeze { return 'bytes of its own' }
+    sub STORABLE_thaw { return }
+    package Local::References;
+    sub STORABLE_freeze { return ('bytes', [1, 2, 3]) }
+    sub STORABLE_thaw { return }
+}
+my $n_names = 0;
+for my $case (
+    ['Local::Bare',       qr/not a \Q$CLASS\E object/],
+    ['Local::Bytes',      qr/too small/],
+    ['Local::References', qr/unexpected references/],
+) {
+    my ($other, $why) = @$case;
+    my $name = sprintf 'Local::%0*d', length($CLASS) - 7, $n_names++;
+    { no strict 'refs'; @{"${name}::ISA"} = $other }
+    my $stored = Storable::freeze(bless \(my $number = 94_000_000), $name);
+    is($stored =~ s/\Q$name\E/$CLASS/g, 1, "$other, stored under our name");
+    my $r = guarded(8, sub { Storable::thaw($stored)->contains('often') });
+    ok($r->{died}, '... is refused') or diag outcome($r);
+    like($r->{out}, $why, '... and it says why');
+}
+
 done_testing;

@@ -1,13 +1,14 @@
 /*
  * journal.c - records, their validity and their repair, on a table of its own.
  *
- * No processes and no lock here: who is killed where is kill.c's business.  The
- * model of a table is a plain array with one element a counter.
+ * No processes and no lock here: who is killed where is kill.c's business.
+ * The model of a table is a plain array with one element a counter.
  */
 #include "journal.h"
 #include "atomic.h"
 #include "tap.h"
 #include <string.h>
+#include <sys/mman.h>
 
 #define N_COUNTERS 131072
 #define N_BYTES (N_COUNTERS / 2)
@@ -17,7 +18,7 @@ static union {
     struct cbf_fmt_header header;
     char bytes[CBF_FMT_COUNTERS_OFFSET];
 } head;
-static _Alignas(64) uint8_t counters[N_BYTES];
+static uint8_t *counters; /* pages of their own */
 static unsigned char model[N_COUNTERS];
 static uint32_t seed = SEED;
 
@@ -124,6 +125,35 @@ test_item(uint32_t n_probes)
     ok(table_is_model(), "k %u: repairing twice is once", n_probes);
 }
 
+/* A process that died of SIGBUS, because the disk was full, has changed
+ * nothing on that page, and the repair must not try to. */
+static void
+test_unwritable(void)
+{
+    struct cbf_journal_table t = table(7);
+    struct cbf_hash h = { 5, 7 };
+    uint64_t old[2] = { 0, 0 };
+    struct cbf_tally tally;
+    uint32_t i;
+
+    fill();
+    tally = model_tally();
+    for (i = 0; i < 7; i++)
+        old[0] |= (uint64_t)model[5 + 7 * i] << (i * 4);
+    cbf_journal_item(&head.header, h, old, &tally);
+    mprotect(counters, N_BYTES, PROT_READ);
+    cbf_journal_repair(&t);
+    ok(table_is_model(), "what is as it was is not written");
+    memset(&head, 0, sizeof head);
+    mprotect(counters, N_BYTES, PROT_READ | PROT_WRITE);
+    memset(counters, 0, N_BYTES);
+    mprotect(counters, N_BYTES, PROT_READ);
+    cbf_journal_clear(&head.header);
+    cbf_journal_repair(&t);
+    ok(1, "nor by a clear");
+    mprotect(counters, N_BYTES, PROT_READ | PROT_WRITE);
+}
+
 static void
 test_outdated(void)
 {
@@ -228,8 +258,13 @@ main(void)
     uint32_t k;
 
     diag("seed %u", SEED);
+    counters = mmap(NULL, N_BYTES, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (counters == MAP_FAILED)
+        bail("mmap");
     for (k = 1; k <= 32; k++)
         test_item(k);
+    test_unwritable();
     test_outdated();
     test_clear();
     test_block(0);

@@ -13,6 +13,7 @@
 #ifndef CBF_ATOMIC_H
 #define CBF_ATOMIC_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Whether ThreadSanitizer is watching: it follows atomic access only. */
@@ -68,6 +69,11 @@
     {                                                                        \
         return __atomic_fetch_and(p, value, __ATOMIC_SEQ_CST);               \
     }                                                                        \
+    static inline uint##bits##_t                                             \
+    cbf_fetch_sub##bits(uint##bits##_t *p, uint##bits##_t value)             \
+    {                                                                        \
+        return __atomic_fetch_sub(p, value, __ATOMIC_SEQ_CST);               \
+    }                                                                        \
     /* 1 and *p = desired if *p was expected, else 0 and *p as it was. */    \
     static inline int                                                        \
     cbf_swap_if##bits(uint##bits##_t *p, uint##bits##_t expected,            \
@@ -83,6 +89,23 @@ CBF_DEFINE_ATOMIC(32)
 CBF_DEFINE_ATOMIC(64)
 
 #undef CBF_DEFINE_ATOMIC
+
+/* The same for a pointer that threads publish once. */
+static inline void *
+cbf_acquire_pointer(void *const *p)
+{
+    return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
+
+/* 1 and *p = desired if *p was NULL, else 0. */
+static inline int
+cbf_publish_pointer(void **p, void *desired)
+{
+    void *none = NULL;
+
+    return __atomic_compare_exchange_n(p, &none, desired, 0, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_SEQ_CST);
+}
 
 /*
  * Whether any of n words is not 0; n is a multiple of 4.  By plain wide loads,

@@ -80,11 +80,17 @@ undo_item(const struct cbf_journal_table *t)
     struct cbf_hash h = { cbf_load64(&j->lo), cbf_load64(&j->hi) };
     uint64_t old[2] = { cbf_load64(&j->old[0]), cbf_load64(&j->old[1]) };
     struct cbf_tally tally;
+    uint64_t at;
+    unsigned value;
     uint32_t i;
 
     for (i = 0; i < t->probe.n_probes; i++) {
-        cbf_counter_set(t->counters, cbf_probe_position(&t->probe, h, i),
-                        (old[i / 16] >> (i % 16 * 4)) & CBF_COUNTER_MAX);
+        at = cbf_probe_position(&t->probe, h, i);
+        value = (old[i / 16] >> (i % 16 * 4)) & CBF_COUNTER_MAX;
+        /* a process that died of a full disk could not write this page, and
+         * neither could we */
+        if (cbf_counter_get(t->counters, at) != value)
+            cbf_counter_set(t->counters, at, value);
         CBF_KILL_POINT("repair: one counter restored");
     }
     recorded_tally(j, &tally);

@@ -201,7 +201,7 @@ read_wait(struct cbf_lock *l, struct cbf_lock_wait *w)
 static void
 read_leave(struct cbf_lock *l, uint32_t at)
 {
-    __atomic_fetch_sub(&l->slots[at].owner.part.held, 1, __ATOMIC_SEQ_CST);
+    cbf_fetch_sub32(&l->slots[at].owner.part.held, 1);
     if (cbf_acquire32(&l->header->writer) == 0)
         return;
     cbf_fetch_add32(&l->header->drain, 1);

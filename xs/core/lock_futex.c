@@ -92,28 +92,35 @@ cbf_lock_rouse(uint32_t *word, int n)
 /* Pause instructions in FAR_NS, which differs by a factor of ten from one
  * processor to the next; 0 where there is only one, and spinning is no use. */
 static int
-far_pauses(void)
+measure_pauses(void)
 {
-    static int pauses = -1;
-    int known = __atomic_load_n(&pauses, __ATOMIC_RELAXED);
     int64_t start;
     int64_t took;
+    int pauses;
     int i;
 
-    if (known >= 0)
-        return known;
-    known = 0;
-    if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
-        start = cbf_lock_now_ns();
-        for (i = 0; i < 100; i++)
-            cbf_spin_pause();
-        took = cbf_lock_now_ns() - start;
-        /* whatever happened to the clock or to us meanwhile */
-        known = (int)(FAR_NS * 100 / (took > 100 ? took : 100));
-        known += known == 0;
+    if (sysconf(_SC_NPROCESSORS_ONLN) <= 1)
+        return 0;
+    start = cbf_lock_now_ns();
+    for (i = 0; i < 100; i++)
+        cbf_spin_pause();
+    took = cbf_lock_now_ns() - start;
+    /* whatever happened to the clock or to us meanwhile */
+    pauses = (int)(FAR_NS * 100 / (took > 100 ? took : 100));
+    return pauses > 0 ? pauses : 1;
+}
+
+static int
+far_pauses(void)
+{
+    static uint32_t known; /* the figure + 1; 0 = not measured yet */
+    uint32_t figure = cbf_load32(&known);
+
+    if (figure == 0) {
+        figure = (uint32_t)measure_pauses() + 1;
+        cbf_store32(&known, figure);
     }
-    __atomic_store_n(&pauses, known, __ATOMIC_RELAXED);
-    return known;
+    return (int)(figure - 1);
 }
 
 static int

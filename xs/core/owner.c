@@ -36,7 +36,7 @@
 #define GET_PID_NAMESPACE _IO(0xFF, 5)
 #define GET_TIME_NAMESPACE _IO(0xFF, 7)
 
-struct cbf_owner *cbf_owner_page;
+void *cbf_owner_page;
 
 /* Reads a small file into buf, terminated.  Length, or -1. */
 static ssize_t
@@ -216,20 +216,15 @@ const struct cbf_owner *
 cbf_owner_refresh(void)
 {
     int saved = errno;
-    struct cbf_owner *page = __atomic_load_n(&cbf_owner_page,
-                                             __ATOMIC_ACQUIRE);
-    struct cbf_owner *none = NULL;
+    struct cbf_owner *page = cbf_acquire_pointer(&cbf_owner_page);
     const struct cbf_owner *self;
 
     if (!page) {
         page = make_page();
         /* another thread may have been first; then its page is the one */
-        if (page
-            && !__atomic_compare_exchange_n(&cbf_owner_page, &none, page, 0,
-                                            __ATOMIC_SEQ_CST,
-                                            __ATOMIC_SEQ_CST)) {
+        if (page && !cbf_publish_pointer(&cbf_owner_page, page)) {
             munmap(page, (size_t)sysconf(_SC_PAGESIZE));
-            page = none;
+            page = cbf_acquire_pointer(&cbf_owner_page);
         }
     }
     if (page && !cbf_acquire32(&page->pid))

@@ -34,7 +34,7 @@ enum cbf_owner_state {
 
 /* For cbf_owner_self only.  The page is wiped by the kernel in a fork
  * child. */
-extern struct cbf_owner *cbf_owner_page;
+extern void *cbf_owner_page;
 const struct cbf_owner *cbf_owner_refresh(void);
 
 /*
@@ -44,7 +44,7 @@ const struct cbf_owner *cbf_owner_refresh(void);
 static inline const struct cbf_owner *
 cbf_owner_self(void)
 {
-    struct cbf_owner *page = cbf_owner_page;
+    struct cbf_owner *page = cbf_acquire_pointer(&cbf_owner_page);
 
     if (page && cbf_acquire32(&page->pid))
         return page;

@@ -9,9 +9,10 @@ our $VERSION = '0.03';
 require XSLoader;
 XSLoader::load(__PACKAGE__, $VERSION);
 
-# Storable: what is stored is an image, so a restored filter, and a dclone, is
-# an independent copy in private memory.  Threads need no hook: the object's
-# magic is duplicated with it.
+# Storable and Sereal: what is stored is an image, so a restored filter, and a
+# dclone, is an independent copy in private memory.  Either one calls its hooks
+# by name, so neither must be there.  Threads need no hook: the object's magic
+# is duplicated with it.  "goto" so that an error names the line which asked.
 sub STORABLE_freeze {
     my ($self) = @_;
     return $self->to_bytes;
@@ -19,7 +20,21 @@ sub STORABLE_freeze {
 
 sub STORABLE_attach {
     my ($class, undef, $image) = @_;
-    return $class->new_from_bytes($image);
+    @_ = ($class, $image);
+    goto &{ $class->can('new_from_bytes') };
+}
+
+# The protocol of Sereal, CBOR::XS and their kin: the serialiser's name comes
+# first, and an image is right for all that keep strings of bytes.
+sub FREEZE {
+    my ($self) = @_;
+    return $self->to_bytes;
+}
+
+sub THAW {
+    my ($class, undef, $image) = @_;
+    @_ = ($class, $image);
+    goto &{ $class->can('new_from_bytes') };
 }
 
 1;
@@ -685,8 +700,9 @@ process that is killed in the middle may leave the hidden file behind.
 
 For a handle of C<new_readonly>: if its path names another file by now, opens
 that and goes over to it, and returns 1.  If not, returns 0, at the cost of one
-system call.  If the new file is missing or bad, croaks, and the handle goes on
-serving the old one.  The new file may be of another size.
+system call.  If the new file is bad, croaks, and the handle goes on serving
+the old one.  A missing file is no new one: 0.  The new file may be of another
+size.  A handle of another constructor has nothing to refresh: 0.
 
 =head3 to_bytes
 
@@ -1246,11 +1262,15 @@ where counters are not 0.  Items spread over the whole table, so this does not
 last: when 1 % of the capacity is in, practically all blocks are there.  Plan
 for the full size.
 
-If the disk is full at the moment when a counter in a new block is touched, the
-kernel can't report an error, as there is no system call.  It sends SIGBUS, and
-the process dies (C<Bus error>).  The filter is not hurt: the item is taken
-back as after any kill.  The same happens to a process that touches a part of a
-file which somebody has cut off, and when a disk fails to read.
+If the disk is full at the moment when a counter in a new block is changed (on
+a F<tmpfs>: when it is looked at), the kernel can't report an error, as there
+is no system call.  It sends SIGBUS, and the process dies (C<Bus error>).  No
+other item is lost, and the one under way is taken back as after any kill.  But
+make room before you go on: until then, whoever needs such a block, be it to
+take that item back, is killed in the same way.
+
+SIGBUS also comes to a process that touches a part of a file which somebody has
+cut off, and when a disk fails to read.
 
 To be sure, reserve the blocks before: write a file of zeros of exactly the
 right size, which C<new> then takes over.

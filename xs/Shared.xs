@@ -242,6 +242,12 @@ sync(self)
     xs_call_plain(aTHX_ cv, self, cbf_sync);
 
 void
+reserve(self)
+    SV *self
+  CODE:
+    xs_call_plain(aTHX_ cv, self, cbf_reserve);
+
+void
 merge(self, other)
     SV *self
     SV *other

@@ -21,8 +21,16 @@ test_from_fd(void)
     spew("passed", good, SMALL_BYTES);
     fd = open("passed", O_RDWR);
     is_u64(cbf_store_from_fd(&s, fd, &e), CBF_OK, "a passed descriptor");
-    ok(s.kind == CBF_STORE_FD && s.fd > 2 && s.fd != fd && !s.path
-       && !s.alone, "... is duplicated");
+    ok(s.kind == CBF_STORE_FD && s.fd > 2 && s.fd != fd && !s.path,
+       "... has a descriptor of its own");
+    ok(s.alone, "... and is alone with a file that nobody has open");
+    is_u64(cbf_store_from_fd(&t, fd, &e), CBF_E_BUSY,
+           "... as the next one is not, for now");
+    calls_work();
+    is_u64(cbf_store_share(&s, &e), CBF_OK, "... until it shares the file");
+    is_u64(cbf_store_from_fd(&t, fd, &e), CBF_OK, "... then it may come");
+    ok(!t.alone, "... and is not alone");
+    cbf_store_close(&t, NULL);
     is_u64((uint64_t)fcntl(s.fd, F_GETFD), FD_CLOEXEC, "... close-on-exec");
     is_u64(s.geometry.n_counters, 16384, "... geometry");
     ok(!flock_free("passed", LOCK_EX) && flock_free("passed", LOCK_SH),
@@ -33,8 +41,13 @@ test_from_fd(void)
     is_u64(cbf_store_sync(&s, &e), CBF_OK, "... sync");
     cbf_store_close(&s, NULL);
     ok(fcntl(fd, F_GETFD) >= 0, "the caller's stays open");
+    ok(flock_free("passed", LOCK_EX), "nothing is locked any more");
+    flock(fd, LOCK_SH);
+    is_u64(cbf_store_from_fd(&s, fd, &e), CBF_OK, "the caller's own flock");
+    ok(!s.alone, "... counts as somebody's");
+    cbf_store_close(&s, NULL);
+    ok(!flock_free("passed", LOCK_EX), "... and is still his afterwards");
     close(fd);
-    ok(flock_free("passed", LOCK_EX), "when he closes it, nothing is locked");
 
     is_u64(cbf_store_memfd(&s, NULL, &small_plan, &e), CBF_OK, "a memfd");
     ((uint8_t *)s.base)[17000] = 0x5a;

@@ -40,8 +40,8 @@ put_right(struct cbf *f, enum cbf_lock_result how)
         cbf_journal_recount(&f->table);
 }
 
-static int
-refuse_change(const struct cbf *f, struct cbf_error *e)
+int
+cbf_refuse_change(const struct cbf *f, struct cbf_error *e)
 {
     return cbf_error_set(
         e, cbf_readonly(f) ? CBF_E_READONLY : CBF_E_FROZEN, NULL);
@@ -54,7 +54,7 @@ settle(struct cbf *f, enum cbf_lock_result how, struct cbf_error *e)
     /* only now is it sure that nobody seals it any more */
     if (cbf_is_sealed(f)) {
         cbf_lock_write_done(&f->lock);
-        return refuse_change(f, e);
+        return cbf_refuse_change(f, e);
     }
     put_right(f, how);
     return CBF_OK;
@@ -67,7 +67,7 @@ cbf_exclusive_begin(struct cbf *f, struct cbf_error *e)
     enum cbf_lock_result how;
 
     if (cbf_load32(&f->readonly) || cbf_is_sealed(f))
-        return refuse_change(f, e);
+        return cbf_refuse_change(f, e);
     if (!cbf_lock_knows(&f->lock, self) && introduce(f, self, e) != CBF_OK)
         return e->code;
     how = cbf_lock_write(&f->lock, self, e);

@@ -45,6 +45,9 @@ cbf_write_end(struct cbf *f)
     cbf_lock_write_done(&f->lock);
 }
 
+/* The error that a mutator of a sealed filter or a read-only handle gets. */
+int cbf_refuse_change(const struct cbf *f, struct cbf_error *e);
+
 /* The same without counting the call: for freeze, and for scans that need
  * it. */
 int cbf_exclusive_begin(struct cbf *f, struct cbf_error *e);

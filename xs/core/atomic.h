@@ -108,6 +108,33 @@ cbf_publish_pointer(void **p, void *desired)
 }
 
 /*
+ * Keeps the compiler from moving stores across this point.  Enough where the
+ * only thing that may come between two stores is a SIGKILL: the kernel lets
+ * every store of the dead process reach memory, in program order as far as the
+ * process that later learns of its death can tell.
+ */
+static inline void
+cbf_kill_fence(void)
+{
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/*
+ * What is loaded after this was not loaded before an earlier read-modify-write
+ * stored its word.  On x86 the locked instruction sees to that; elsewhere the
+ * store half of it may still be on its way when later loads are done.
+ */
+static inline void
+cbf_after_swap(void)
+{
+#if defined(__x86_64__)
+    cbf_kill_fence();
+#else
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
+/*
  * Whether any of n words is not 0; n is a multiple of 4.  By plain wide loads,
  * where ThreadSanitizer does not look on: every 64-bit part is loaded whole,
  * the parts in any order.  Only behind a fence or a read-modify-write, which
@@ -137,18 +164,6 @@ cbf_any_set(const uint64_t *words, unsigned n)
     a |= b;
     return (a[0] | a[1]) != 0;
 #endif
-}
-
-/*
- * Keeps the compiler from moving stores across this point.  Enough where the
- * only thing that may come between two stores is a SIGKILL: the kernel lets
- * every store of the dead process reach memory, in program order as far as the
- * process that later learns of its death can tell.
- */
-static inline void
-cbf_kill_fence(void)
-{
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 /*

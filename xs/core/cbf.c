@@ -84,17 +84,11 @@ finish_open(struct cbf *f, int code, struct cbf **out)
     return CBF_OK;
 }
 
-int
-cbf_open_path(const char *path, const struct cbf_geometry *plan,
-              unsigned mode, struct cbf **out, struct cbf_error *e)
+/* The same for those that may be alone with their file. */
+static int
+finish_shared(struct cbf *f, int code, struct cbf **out, struct cbf_error *e)
 {
-    struct cbf *f = new_handle(e);
-    int code;
-
-    if (!f)
-        return CBF_E_MEMORY;
-    code = finish_open(f, cbf_store_open(&f->store, path, plan, mode, e),
-                       &f);
+    code = finish_open(f, code, &f);
     if (code != CBF_OK)
         return code;
     if (f->store.alone) {
@@ -107,6 +101,18 @@ cbf_open_path(const char *path, const struct cbf_geometry *plan,
     }
     *out = f;
     return CBF_OK;
+}
+
+int
+cbf_open_path(const char *path, const struct cbf_geometry *plan,
+              unsigned mode, struct cbf **out, struct cbf_error *e)
+{
+    struct cbf *f = new_handle(e);
+
+    if (!f)
+        return CBF_E_MEMORY;
+    return finish_shared(f, cbf_store_open(&f->store, path, plan, mode, e),
+                         out, e);
 }
 
 int
@@ -148,13 +154,14 @@ cbf_open_fd(int fd, struct cbf **out, struct cbf_error *e)
 
     if (!f)
         return CBF_E_MEMORY;
-    return finish_open(f, cbf_store_from_fd(&f->store, fd, e), out);
+    return finish_shared(f, cbf_store_from_fd(&f->store, fd, e), out, e);
 }
 
 int
 cbf_refresh(const struct cbf *f, struct cbf **out, struct cbf_error *e)
 {
     struct stat st;
+    int code;
 
     *out = NULL;
     if (f->store.kind != CBF_STORE_READONLY)
@@ -164,7 +171,11 @@ cbf_refresh(const struct cbf *f, struct cbf **out, struct cbf_error *e)
         return errno == ENOENT ? CBF_OK : cbf_error_system(e, "stat");
     if (st.st_dev == f->store.dev && st.st_ino == f->store.ino)
         return CBF_OK;
-    return cbf_open_readonly(f->store.path, out, e);
+    code = cbf_open_readonly(f->store.path, out, e);
+    /* gone since: the same as if it had not been there */
+    if (code == CBF_E_SYSTEM && e->sys_errno == ENOENT)
+        return CBF_OK;
+    return code;
 }
 
 /* ---- close -------------------------------------------------------------- */

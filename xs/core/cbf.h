@@ -117,6 +117,10 @@ int cbf_merge(struct cbf *f, struct cbf *source, struct cbf_error *e);
 int cbf_freeze(struct cbf *f, struct cbf_error *e);
 int cbf_sync(struct cbf *f, struct cbf_error *e);
 
+/* Reserves all disk blocks, or memory of a memfd: SYSTEM with ENOSPC now
+ * instead of a SIGBUS later.  Nothing to do for anonymous memory. */
+int cbf_reserve(struct cbf *f, struct cbf_error *e);
+
 /* n[v] = how many counters hold v. */
 int cbf_histogram(struct cbf *f, uint64_t n[16], struct cbf_error *e);
 

@@ -28,11 +28,13 @@
 #define CBF_FMT_COUNTERS_OFFSET 16768u
 #define CBF_FMT_WRITER_HELD 0x80000000u
 
-/* `parked`: how many wait on `writer`, and whether one was just woken. */
+/* `parked`: how many wait on `writer`, whether one was just woken, and whether
+ * one has waited for so long that newcomers must let it go first. */
 #define CBF_FMT_PARKED_WRITER 1u
 #define CBF_FMT_PARKED_WRITERS 0x00007fffu
 #define CBF_FMT_PARKED_READER 0x00008000u
 #define CBF_FMT_PARKED_READERS 0x3fff8000u
+#define CBF_FMT_PARKED_TURN 0x40000000u
 #define CBF_FMT_PARKED_WOKEN 0x80000000u
 
 #define CBF_FMT_IN_FLIGHT ((uint64_t)1 << 63)

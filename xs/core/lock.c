@@ -12,41 +12,67 @@
 
 /* ---- the write lock ----------------------------------------------------- */
 
+/*
+ * Sleeps, and looks at the holder: when it is time to, and in any case when a
+ * signal has ended the sleep, for with signals often enough no sleep would
+ * ever be full.  CBF_OK = go on, the word may be ours now (w->took_over).
+ */
+static int
+write_sleep(struct cbf_lock *l, struct cbf_lock_wait *w, uint32_t seen)
+{
+    int error = cbf_lock_park(l->header, w, seen, CBF_FMT_PARKED_WRITERS,
+                              CBF_FMT_PARKED_WRITER);
+
+    if (error != ETIMEDOUT && error != EINTR)
+        return CBF_OK;
+    if ((error == EINTR || cbf_lock_time_to_look(w))
+        && cbf_lock_examine_writer(l, w) != CBF_OK)
+        return CBF_E_OWNER;
+    if (w->took_over)
+        return CBF_OK;
+    if (error == EINTR)
+        return cbf_error_set(w->e, CBF_E_INTERRUPTED, NULL);
+    return cbf_lock_time_to_return(w) ? CBF_E_INTERRUPTED : CBF_OK;
+}
+
 /* Gets the word when the first try failed. */
-static enum cbf_lock_result
-write_slow(struct cbf_lock *l, struct cbf_lock_wait *w)
+static int
+write_wait(struct cbf_lock *l, struct cbf_lock_wait *w)
 {
     struct cbf_fmt_header *hdr = l->header;
     uint32_t mine = CBF_FMT_WRITER_HELD | w->self->pid;
     uint32_t seen;
-    int error = cbf_lock_nap_if_hot(l);
+    int code = CBF_OK;
 
-    while (error != EINTR) {
+    if (cbf_lock_hold_back(hdr) != 0 || cbf_lock_nap_if_hot(l) != 0) {
+        cbf_lock_examine_writer(l, w);
+        if (!w->took_over)
+            code = cbf_error_set(w->e, CBF_E_INTERRUPTED, NULL);
+    }
+    while (code == CBF_OK && !w->took_over) {
         if (cbf_lock_spin(&hdr->writer)
             && cbf_swap_if32(&hdr->writer, 0, mine)) {
-            cbf_lock_forget_woken(&hdr->parked);
             cbf_lock_trust(l);
-            return CBF_LOCK_HELD;
+            break;
         }
         cbf_lock_forget_woken(&hdr->parked);
         seen = cbf_load32(&hdr->writer);
-        if (seen == 0)
-            continue;
-        error = cbf_lock_park(hdr, w, seen, CBF_FMT_PARKED_WRITERS,
-                              CBF_FMT_PARKED_WRITER);
-        if (error != ETIMEDOUT)
-            continue;
-        if (cbf_lock_time_to_look(w)
-            && cbf_lock_examine_writer(l, w) != CBF_OK)
-            return CBF_LOCK_FAILED;
-        if (w->took_over)
-            return w->was_signed ? CBF_LOCK_TOOK_OVER
-                                 : CBF_LOCK_TOOK_OVER_UNSIGNED;
-        if (cbf_lock_time_to_return(w))
-            return CBF_LOCK_FAILED;
+        if (seen != 0)
+            code = write_sleep(l, w, seen);
     }
-    cbf_error_set(w->e, CBF_E_INTERRUPTED, NULL);
-    return CBF_LOCK_FAILED;
+    cbf_lock_forget_woken(&hdr->parked);
+    cbf_lock_end_turn(hdr, w);
+    return code;
+}
+
+static enum cbf_lock_result
+write_slow(struct cbf_lock *l, struct cbf_lock_wait *w)
+{
+    if (write_wait(l, w) != CBF_OK)
+        return CBF_LOCK_FAILED;
+    if (!w->took_over)
+        return CBF_LOCK_HELD;
+    return w->was_signed ? CBF_LOCK_TOOK_OVER : CBF_LOCK_TOOK_OVER_UNSIGNED;
 }
 
 /* Most scans are over in less than a system call takes. */
@@ -99,12 +125,13 @@ drain_readers(struct cbf_lock *l, struct cbf_lock_wait *w)
         if (at == UINT32_MAX)
             return CBF_OK;
         error = cbf_lock_sleep(&l->header->drain, seen, CBF_LOCK_PARK_NS);
+        if (error != ETIMEDOUT && error != EINTR)
+            continue;
+        if ((error == EINTR || cbf_lock_time_to_look(w))
+            && examine_readers(l, w) != CBF_OK)
+            return CBF_E_OWNER;
         if (error == EINTR)
             return cbf_error_set(w->e, CBF_E_INTERRUPTED, NULL);
-        if (error != ETIMEDOUT)
-            continue;
-        if (cbf_lock_time_to_look(w) && examine_readers(l, w) != CBF_OK)
-            return CBF_E_OWNER;
         if (cbf_lock_time_to_return(w))
             return CBF_E_INTERRUPTED;
     }
@@ -164,37 +191,42 @@ examine_for_reader(struct cbf_lock *l, const struct cbf_lock_wait *w)
     }
 }
 
+/* Sleeps, and looks at the writer, as write_sleep does; HELD = go on. */
+static enum cbf_lock_result
+read_sleep(struct cbf_lock *l, struct cbf_lock_wait *w, uint32_t seen)
+{
+    enum cbf_lock_result result = CBF_LOCK_HELD;
+    int error = cbf_lock_park(l->header, w, seen, CBF_FMT_PARKED_READERS,
+                              CBF_FMT_PARKED_READER);
+
+    if (error != ETIMEDOUT && error != EINTR)
+        return result;
+    if (error == EINTR || cbf_lock_time_to_look(w))
+        result = examine_for_reader(l, w);
+    if (result != CBF_LOCK_HELD)
+        return result;
+    if (error == EINTR) {
+        cbf_error_set(w->e, CBF_E_INTERRUPTED, NULL);
+        return CBF_LOCK_FAILED;
+    }
+    return cbf_lock_time_to_return(w) ? CBF_LOCK_FAILED : CBF_LOCK_HELD;
+}
+
 /* Waits until no writer is there; HELD stands for that. */
 static enum cbf_lock_result
 read_wait(struct cbf_lock *l, struct cbf_lock_wait *w)
 {
-    struct cbf_fmt_header *hdr = l->header;
-    enum cbf_lock_result result;
+    enum cbf_lock_result result = CBF_LOCK_HELD;
     uint32_t seen;
-    int error;
 
-    while (!cbf_lock_spin(&hdr->writer)) {
-        seen = cbf_load32(&hdr->writer);
-        if (seen == 0)
-            break;
-        error = cbf_lock_park(hdr, w, seen, CBF_FMT_PARKED_READERS,
-                     CBF_FMT_PARKED_READER);
-        if (error == EINTR) {
-            cbf_error_set(w->e, CBF_E_INTERRUPTED, NULL);
-            return CBF_LOCK_FAILED;
-        }
-        if (error != ETIMEDOUT)
-            continue;
-        result = CBF_LOCK_HELD;
-        if (cbf_lock_time_to_look(w))
-            result = examine_for_reader(l, w);
-        if (result != CBF_LOCK_HELD)
-            return result;
-        if (cbf_lock_time_to_return(w))
-            return CBF_LOCK_FAILED;
+    while (result == CBF_LOCK_HELD && !cbf_lock_spin(&l->header->writer)) {
+        seen = cbf_load32(&l->header->writer);
+        if (seen != 0)
+            result = read_sleep(l, w, seen);
     }
-    cbf_lock_trust(l);
-    return CBF_LOCK_HELD;
+    if (result == CBF_LOCK_HELD)
+        cbf_lock_trust(l);
+    return result;
 }
 
 /* Leaves a slot's shared lock, and tells a writer that waits for it. */
@@ -215,7 +247,7 @@ cbf_lock_read(struct cbf_lock *l, const struct cbf_owner *self,
     struct cbf_lock_wait w = { .self = self, .e = e };
     uint32_t at = cbf_lock_own_slot(l, self);
     uint64_t bit;
-    enum cbf_lock_result result;
+    enum cbf_lock_result result = CBF_LOCK_HELD;
 
     if (at == UINT32_MAX)
         return CBF_LOCK_NO_READ_SLOT;
@@ -226,12 +258,14 @@ cbf_lock_read(struct cbf_lock *l, const struct cbf_owner *self,
         cbf_fetch_add32(&l->slots[at].owner.part.held, 1);
         CBF_KILL_POINT("read: held raised");
         if (cbf_acquire32(&l->header->writer) == 0)
-            return CBF_LOCK_HELD;
+            break;
         read_leave(l, at);
         result = read_wait(l, &w);
         if (result != CBF_LOCK_HELD)
-            return result;
+            break;
     }
+    cbf_lock_end_turn(l->header, &w);
+    return result;
 }
 
 void

@@ -89,10 +89,13 @@ cbf_lock_sign(struct cbf_fmt_header *hdr, const struct cbf_owner *self)
     CBF_KILL_POINT("write: identity taken");
 }
 
-/* Takes the writer word if it is free; readers may still be there. */
+/* Takes the writer word if it is free and nobody has asked for a turn; readers
+ * may still be there. */
 static inline int
 cbf_lock_try_write(struct cbf_lock *l, const struct cbf_owner *self)
 {
+    if (cbf_load32(&l->header->parked) & CBF_FMT_PARKED_TURN)
+        return 0;
     if (!cbf_swap_if32(&l->header->writer, 0,
                        CBF_FMT_WRITER_HELD | self->pid))
         return 0;
@@ -105,6 +108,7 @@ cbf_lock_try_write(struct cbf_lock *l, const struct cbf_owner *self)
 static inline int
 cbf_lock_ever_scanned(const struct cbf_lock *l)
 {
+    cbf_after_swap();
     return cbf_any_set(l->bitmap, CBF_FMT_BITMAP_WORDS);
 }
 

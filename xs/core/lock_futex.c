@@ -40,6 +40,13 @@
 #define NAP_NS 200000
 #endif
 
+/* A busy loop of calls can take the lock again before a waiter has woken up.
+ * After this time the waiter asks for its turn; newcomers then hold back,
+ * until it has had that, but not for more than some naps. */
+#define TURN_NS (30 * CBF_LOCK_NS_PER_MS)
+#define HOLD_BACK_NS 100000
+#define HOLD_BACK_NAPS 10
+
 /* A wait goes back to its caller after this time, to be called again, unless
  * the caller has named a flag to watch instead. */
 #define RETURN_NS (100 * CBF_LOCK_NS_PER_MS)
@@ -68,8 +75,8 @@ cbf_lock_now_ns(void)
 
 /* ---- the two functions through which all futex calls go ----------------- */
 
-/* Sleeps while *word is value, at most ns (below a second).  0, or the
- * errno. */
+/* Sleeps while *word is value, at most ns (below a second).  0, or the errno.
+ * Where futexes are not allowed, it just sleeps. */
 int
 cbf_lock_sleep(uint32_t *word, uint32_t value, int64_t ns)
 {
@@ -77,7 +84,9 @@ cbf_lock_sleep(uint32_t *word, uint32_t value, int64_t ns)
 
     if (syscall(SYS_futex, word, FUTEX_WAIT, value, &limit, NULL, 0) == 0)
         return 0;
-    return errno;
+    if (errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT)
+        return errno;
+    return nanosleep(&limit, NULL) == 0 ? ETIMEDOUT : errno;
 }
 
 /* Wakes up to n sleepers; how many it woke. */
@@ -99,6 +108,9 @@ measure_pauses(void)
     int pauses;
     int i;
 
+#ifdef CBF_LOCK_ONE_CPU /* for tests */
+    return 0;
+#endif
     if (sysconf(_SC_NPROCESSORS_ONLN) <= 1)
         return 0;
     start = cbf_lock_now_ns();
@@ -142,8 +154,10 @@ cbf_lock_spin(const uint32_t *word)
 {
     int far = far_pauses();
 
-    return far > 0 && (look(word, CLOSE_LOOKS, CLOSE_PAUSES)
-                       || look(word, FAR_LOOKS, far));
+    if (far > 0 && (look(word, CLOSE_LOOKS, CLOSE_PAUSES)
+                    || look(word, FAR_LOOKS, far)))
+        return 1;
+    return cbf_load32(word) == 0;
 }
 
 int
@@ -188,11 +202,46 @@ cbf_lock_forget_woken(uint32_t *parked)
         cbf_fetch_and32(parked, ~CBF_FMT_PARKED_WOKEN);
 }
 
-/*
- * Sleeps while the writer word is `seen`: at first for a short time, because
- * the wake-up may be missed, then longer and longer.  0, or the errno;
- * ETIMEDOUT only after a sleep of full length.
- */
+/* Who has waited for long asks newcomers to hold back. */
+static void
+ask_for_turn(struct cbf_fmt_header *hdr, struct cbf_lock_wait *w)
+{
+    int64_t now = cbf_lock_now_ns();
+
+    if (w->begun == 0)
+        w->begun = now;
+    if (now - w->begun < TURN_NS)
+        return;
+    w->asked = 1;
+    if (!(cbf_load32(&hdr->parked) & CBF_FMT_PARKED_TURN))
+        cbf_fetch_or32(&hdr->parked, CBF_FMT_PARKED_TURN);
+}
+
+void
+cbf_lock_end_turn(struct cbf_fmt_header *hdr, struct cbf_lock_wait *w)
+{
+    if (w->asked)
+        cbf_fetch_and32(&hdr->parked, ~CBF_FMT_PARKED_TURN);
+    w->asked = 0;
+}
+
+int
+cbf_lock_hold_back(struct cbf_fmt_header *hdr)
+{
+    struct timespec nap = { .tv_sec = 0, .tv_nsec = HOLD_BACK_NS };
+    int naps;
+
+    for (naps = 0; naps < HOLD_BACK_NAPS; naps++) {
+        if (!(cbf_load32(&hdr->parked) & CBF_FMT_PARKED_TURN))
+            return 0;
+        if (nanosleep(&nap, NULL) != 0)
+            return errno;
+    }
+    /* who asked is dead, or stopped; if not, it will ask again */
+    cbf_fetch_and32(&hdr->parked, ~CBF_FMT_PARKED_TURN);
+    return 0;
+}
+
 int
 cbf_lock_park(struct cbf_fmt_header *hdr, struct cbf_lock_wait *w,
               uint32_t seen, uint32_t field, uint32_t unit)
@@ -204,12 +253,15 @@ cbf_lock_park(struct cbf_fmt_header *hdr, struct cbf_lock_wait *w,
         ns = FIRST_PARK_NS;
     if (ns > CBF_LOCK_PARK_NS)
         ns = CBF_LOCK_PARK_NS;
+    ask_for_turn(hdr, w);
     cbf_fetch_add32(&hdr->parked, unit);
     error = cbf_lock_sleep(&hdr->writer, seen, ns);
     parked_less(&hdr->parked, field, unit);
     w->sleep_ns = error == ETIMEDOUT ? ns : 0;
     if (error == ETIMEDOUT && ns < CBF_LOCK_PARK_NS)
-        return EAGAIN;
+        error = EAGAIN;
+    if (error != EINTR && watched_flag && *watched_flag)
+        error = EINTR;
     return error;
 }
 

@@ -93,49 +93,72 @@ cbf_lock_give_up(const struct cbf_lock_wait *w, uint32_t pid)
     return CBF_E_OWNER;
 }
 
+/* What was judged: it must be there still when the word has been swapped. */
+struct suspect {
+    uint32_t writer;
+    uint32_t recovered;
+    uint32_t pid; /* of the signature, 0 = had not signed */
+    uint64_t id;
+};
+
+static struct suspect
+suspect_of(const struct cbf_fmt_header *hdr)
+{
+    struct suspect s = { .recovered = cbf_acquire32(&hdr->recovered) };
+
+    s.writer = cbf_acquire32(&hdr->writer);
+    s.pid = cbf_acquire32(&hdr->writer_pid);
+    s.id = cbf_acquire64(&hdr->writer_id);
+    return s;
+}
+
 /*
  * Takes the word over from a holder judged dead.  The compare-and-swap alone
- * would not do: between judgement and swap another process may have taken over
- * and gone, and a living holder of another namespace may have the same pid.
- * But every takeover counts `recovered` up before it releases the word, so if
- * that has moved, the swap hit somebody else, who has noticed nothing yet: the
- * word is given back (or the holder has freed it meanwhile, which is as good).
+ * would not do, for the same value may stand for another by now: a process of
+ * another namespace with the same pid, or the one that took over before us, if
+ * it has the pid of the dead.  The first has another signature, or none yet.
+ * The second has counted `recovered` up, or will fail to: whoever counts it up
+ * from what it was at the judgement is the one; and the signature of the dead
+ * goes before that, so that nobody judges it a second time.  In the other
+ * cases the word is given back; its holder has noticed nothing, or has freed
+ * it meanwhile, which is as good.
  */
 static void
-take_over(struct cbf_lock *l, struct cbf_lock_wait *w, uint32_t dead,
-          uint32_t recovered)
+take_over(struct cbf_lock *l, struct cbf_lock_wait *w, const struct suspect *s)
 {
     struct cbf_fmt_header *hdr = l->header;
     uint32_t mine = CBF_FMT_WRITER_HELD | w->self->pid;
-    uint32_t pid = cbf_acquire32(&hdr->writer_pid);
 
-    if (!cbf_swap_if32(&hdr->writer, dead, mine))
+    if (!cbf_swap_if32(&hdr->writer, s->writer, mine))
         return;
-    if (cbf_acquire32(&hdr->recovered) != recovered) {
-        cbf_swap_if32(&hdr->writer, mine, dead);
-        return;
-    }
     CBF_KILL_POINT("takeover: word swapped");
-    cbf_store32(&hdr->recovered, recovered + 1);
-    w->took_over = 1;
-    w->was_signed = dead == (CBF_FMT_WRITER_HELD | pid);
+    if (cbf_acquire32(&hdr->writer_pid) == s->pid
+        && cbf_acquire64(&hdr->writer_id) == s->id) {
+        cbf_release32(&hdr->writer_pid, 0);
+        CBF_KILL_POINT("takeover: signature gone");
+        if (cbf_swap_if32(&hdr->recovered, s->recovered, s->recovered + 1)) {
+            w->took_over = 1;
+            w->was_signed = s->writer == (CBF_FMT_WRITER_HELD | s->pid);
+            return;
+        }
+    }
+    cbf_swap_if32(&hdr->writer, mine, s->writer);
 }
 
 int
 cbf_lock_examine_writer(struct cbf_lock *l, struct cbf_lock_wait *w)
 {
-    uint32_t recovered = cbf_acquire32(&l->header->recovered);
-    uint32_t writer = cbf_acquire32(&l->header->writer);
+    struct suspect s = suspect_of(l->header);
     enum cbf_owner_state state;
 
-    if (writer == 0)
+    if (s.writer == 0)
         return CBF_OK;
-    state = cbf_lock_judge_writer(l, writer);
+    state = cbf_lock_judge_writer(l, s.writer);
     if (state == CBF_OWNER_DEAD)
-        take_over(l, w, writer, recovered);
+        take_over(l, w, &s);
     else if (state == CBF_OWNER_ALIVE)
         cbf_lock_trust(l);
-    else if (cbf_lock_doubted_too_long(l, writer))
-        return cbf_lock_give_up(w, writer & ~CBF_FMT_WRITER_HELD);
+    else if (cbf_lock_doubted_too_long(l, s.writer))
+        return cbf_lock_give_up(w, s.writer & ~CBF_FMT_WRITER_HELD);
     return CBF_OK;
 }

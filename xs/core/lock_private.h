@@ -45,10 +45,12 @@
 struct cbf_lock_wait {
     const struct cbf_owner *self;
     struct cbf_error *e;
-    int64_t since;    /* the first full sleep began; 0 = none yet */
+    int64_t begun;    /* the first sleep began; 0 = none yet */
+    int64_t since;    /* the first full sleep was over; 0 = none yet */
     int64_t sleep_ns; /* the last sleep on the writer word; 0 = none yet */
     int every;        /* full sleeps from one look to the next */
     int left;         /* full sleeps until the next look */
+    int asked;        /* for a turn: PARKED_TURN is set */
     int took_over;    /* the word is ours, from the dead */
     int was_signed;   /* who had left its identity */
 };
@@ -80,6 +82,13 @@ int cbf_lock_nap_if_hot(struct cbf_lock *l);
  */
 int cbf_lock_park(struct cbf_fmt_header *hdr, struct cbf_lock_wait *w,
                   uint32_t seen, uint32_t field, uint32_t unit);
+
+/* The wait is over: whoever asked for a turn gives it back. */
+void cbf_lock_end_turn(struct cbf_fmt_header *hdr, struct cbf_lock_wait *w);
+
+/* Called by a newcomer: lets one that has asked for its turn go first.  0, or
+ * EINTR. */
+int cbf_lock_hold_back(struct cbf_fmt_header *hdr);
 
 /* The writer that was woken has run; the next may be. */
 void cbf_lock_forget_woken(uint32_t *parked);

@@ -11,6 +11,7 @@
 #endif
 #include "store_private.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -44,7 +45,9 @@ cbf_store_discard(struct cbf_store *s)
 
     if (s->base)
         munmap(s->base, s->map_bytes);
-    if (s->fd >= 0)
+    if (s->fd >= 0 && s->alone)
+        cbf_store_close_locked(s->fd);
+    else if (s->fd >= 0)
         close(s->fd);
     free(s->path);
     cbf_store_begin(s, s->kind);
@@ -52,6 +55,13 @@ cbf_store_discard(struct cbf_store *s)
 }
 
 /* ---- descriptors ------------------------------------------------------ */
+
+void
+cbf_store_close_locked(int fd)
+{
+    flock(fd, LOCK_UN);
+    close(fd);
+}
 
 int
 cbf_store_above_stdio(int fd)
@@ -314,6 +324,8 @@ cbf_store_memfd(struct cbf_store *s, const char *name,
     if (code)
         goto fail;
     cbf_store_format(s->base, plan);
+    /* whoever opens the descriptor must see that he is not alone */
+    cbf_store_try_flock(s->fd, LOCK_SH);
     return CBF_OK;
 
 fail:
@@ -321,29 +333,67 @@ fail:
     return code;
 }
 
-/* A duplicate of fd that is fit for a filter, into s. */
+/*
+ * A descriptor of the same file into s, with a flock of its own: opened anew,
+ * because a duplicate shares the caller's flock, which neither tells whether
+ * anybody else has the file open nor is ours to change.  1, or 0 where that
+ * can't be had (no /proc, or no right to open the file by now).
+ */
+static int
+open_anew(struct cbf_store *s, int fd)
+{
+    char path[64];
+    struct stat mine;
+    struct stat his;
+
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    s->fd = cbf_store_above_stdio(
+        open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    if (s->fd < 0)
+        return 0;
+    if (fstat(s->fd, &mine) == 0 && fstat(fd, &his) == 0
+        && mine.st_dev == his.st_dev && mine.st_ino == his.st_ino)
+        return 1;
+    close(s->fd);
+    s->fd = -1;
+    return 0;
+}
+
+/* What the caller passed is fit for a filter. */
+static int
+check_passed(int fd, struct cbf_error *e)
+{
+    struct stat st;
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0)
+        return cbf_error_system(e, "fcntl");
+    if (fstat(fd, &st) != 0)
+        return cbf_error_system(e, "fstat");
+    if (!S_ISREG(st.st_mode))
+        return cbf_error_set(e, CBF_E_NOT_REGULAR, NULL);
+    if ((flags & O_ACCMODE) != O_RDWR)
+        return cbf_error_set(e, CBF_E_NOT_WRITABLE, NULL);
+    return CBF_OK;
+}
+
+/* A descriptor of our own for fd, flocked, into s. */
 static int
 duplicate(struct cbf_store *s, int fd, struct stat *st, struct cbf_error *e)
 {
-    int flags;
-    int code;
+    int code = check_passed(fd, e);
 
-    s->fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD);
-    if (s->fd < 0)
-        return cbf_error_system(e, "fcntl");
-    flags = fcntl(s->fd, F_GETFL);
-    if (flags < 0)
-        return cbf_error_system(e, "fcntl");
-    code = cbf_store_identify(s, st, e);
     if (code)
         return code;
-    if ((flags & O_ACCMODE) != O_RDWR)
-        return cbf_error_set(e, CBF_E_NOT_WRITABLE, NULL);
-    /* Those who open the file by a path must see that somebody has it open; it
-     * is the caller's flock too, and stays until he closes as well. */
-    if (st->st_nlink == 0)
-        return CBF_OK;
-    code = cbf_store_lock_shared(s->fd, e);
+    if (open_anew(s, fd)) {
+        s->alone = cbf_store_try_flock(s->fd, LOCK_EX) == CBF_STORE_LOCKED;
+    } else {
+        s->fd = fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD);
+        if (s->fd < 0)
+            return cbf_error_system(e, "fcntl");
+    }
+    if (!s->alone)
+        code = cbf_store_lock_shared(s->fd, e);
     if (code)
         return code;
     return cbf_store_identify(s, st, e);
@@ -378,6 +428,17 @@ static int
 has_file(const struct cbf_store *s)
 {
     return s->base && (s->kind == CBF_STORE_PATH || s->kind == CBF_STORE_FD);
+}
+
+int
+cbf_store_reserve(const struct cbf_store *s, struct cbf_error *e)
+{
+    if (s->fd < 0
+        || fallocate(s->fd, 0, 0, (off_t)s->geometry.file_bytes) == 0)
+        return CBF_OK;
+    if (errno == EINTR)
+        return cbf_error_set(e, CBF_E_INTERRUPTED, "fallocate");
+    return cbf_error_system(e, "fallocate");
 }
 
 int

@@ -35,7 +35,7 @@ struct cbf_store {
     dev_t dev;        /* of the file, to recognise it later */
     ino_t ino;
     char *path; /* owned copy, as given; NULL = none */
-    int alone;  /* path: the flock is exclusive, call cbf_store_share */
+    int alone;  /* path, fd: the flock is exclusive, call cbf_store_share */
     int sealed; /* the seal at the time of opening */
     struct cbf_geometry geometry; /* validated; never read from base again */
 };
@@ -68,8 +68,8 @@ int cbf_store_anonymous(struct cbf_store *s, const struct cbf_geometry *plan,
 int cbf_store_memfd(struct cbf_store *s, const char *name,
                     const struct cbf_geometry *plan, struct cbf_error *e);
 
-/* Maps a duplicate of fd, which stays the caller's; it must be open for
- * reading and writing, and hold a filter that is not frozen. */
+/* Maps the file of fd, which stays the caller's, as does his flock; it must be
+ * open for reading and writing, and hold a filter that is not frozen. */
 int cbf_store_from_fd(struct cbf_store *s, int fd, struct cbf_error *e);
 
 /*
@@ -80,6 +80,10 @@ int cbf_store_from_fd(struct cbf_store *s, int fd, struct cbf_error *e);
  * file and we can't, BUSY, INTERRUPTED, SYSTEM; to be repeated then.
  */
 int cbf_store_recheck(struct cbf_store *s, struct cbf_error *e);
+
+/* Gives the file all its blocks, so that no later write can fail for want of
+ * them; nothing to do without a file.  SYSTEM (ENOSPC), INTERRUPTED. */
+int cbf_store_reserve(const struct cbf_store *s, struct cbf_error *e);
 
 /* msync of the whole mapping; nothing to do without a backing file. */
 int cbf_store_sync(const struct cbf_store *s, struct cbf_error *e);

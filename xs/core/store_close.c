@@ -240,7 +240,7 @@ cbf_store_close(struct cbf_store *s, void (*last)(void *base))
         close(s->fd);
     if (fresh >= 0) {
         tidy(s, fresh, last);
-        close(fresh);
+        cbf_store_close_locked(fresh);
     }
     free(s->path);
     cbf_store_begin(s, s->kind);

@@ -45,7 +45,7 @@ struct opening {
 static void
 let_go(struct opening *o)
 {
-    close(o->s->fd);
+    cbf_store_close_locked(o->s->fd);
     o->s->fd = -1;
     o->s->alone = 0;
     o->created = 0;
@@ -166,6 +166,13 @@ initialise(struct opening *o)
     if (o->st.st_size == 0
         && cbf_store_set_size(s->fd, o->plan->file_bytes) != 0) {
         code = cbf_error_system(o->e, "ftruncate");
+        goto fail;
+    }
+    /* Everybody writes to the bytes before the counters: without blocks for
+     * them, a full disk would kill whoever only looks. */
+    if (fallocate(s->fd, 0, 0, CBF_FMT_COUNTERS_OFFSET) != 0
+        && (errno == ENOSPC || errno == EDQUOT)) {
+        code = cbf_error_system(o->e, "fallocate");
         goto fail;
     }
     code = cbf_store_map(s, PROT_READ | PROT_WRITE, o->e);

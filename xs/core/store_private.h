@@ -40,6 +40,10 @@ void cbf_store_discard(struct cbf_store *s);
 int cbf_store_open_file(const char *path, int flags, unsigned mode, int *fd,
                         struct cbf_error *e);
 
+/* Closes a descriptor whose flock is ours alone; gives that up first, because
+ * a process forked meanwhile by another thread has the descriptor too. */
+void cbf_store_close_locked(int fd);
+
 /* fd, or a duplicate above 2 in its place; passes -1 on.  Keeps errno. */
 int cbf_store_above_stdio(int fd);
 

@@ -105,7 +105,7 @@ cbf_merge(struct cbf *f, struct cbf *source, struct cbf_error *e)
         return merge_from(f, source->counters, e);
     /* not worth a copy of the table if it must fail anyway */
     if (cbf_frozen(f) || cbf_readonly(f))
-        return cbf_write_begin(f, e);
+        return cbf_refuse_change(f, e);
     code = cbf_snapshot(source, &copy, NULL, e);
     if (code != CBF_OK)
         return code;
@@ -146,6 +146,14 @@ int
 cbf_sync(struct cbf *f, struct cbf_error *e)
 {
     return cbf_store_sync(&f->store, e);
+}
+
+int
+cbf_reserve(struct cbf *f, struct cbf_error *e)
+{
+    if (cbf_frozen(f) || cbf_readonly(f))
+        return cbf_refuse_change(f, e);
+    return cbf_store_reserve(&f->store, e);
 }
 
 /* ---- figures ------------------------------------------------------------ */

@@ -173,12 +173,10 @@ cmp_ok($empty, '<', 1e-9, 'at 1 % of the capacity no block is empty');
 says('when 1 %% of the capacity is in, practically all blocks are there');
 
 my $part = CBFModel->geometry(100_000_000, 0.01)->{mmap_size};
-says('are 8 times %s bytes, about %s GB', commas($part),
-    sprintf('%.1f', 8 * $part / 1e9));
-
-my ($reserve) = map { $_->{text} =~ /fallocate -l (\d+)/ } @blocks;
-is($reserve, CBFModel->geometry(100_000, 0.001)->{mmap_size},
-    'the bytes to reserve are those of the sample above it');
+says('has %s bytes, and eight of them %s', commas($part), commas(8 * $part));
+my $shard = int(100_000_000 / 16);
+says('For the hundred million and 16 shards that is %s items and %s bytes each',
+    commas($shard), commas(CBFModel->geometry($shard, 0.01)->{mmap_size}));
 
 my @unseen = grep { !$checked{$_} }
     $words =~ /(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?e-?\d+)/g;

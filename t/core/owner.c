@@ -133,13 +133,13 @@ test_other_fields(void)
            "a pid that would be negative");
 }
 
-static volatile uint32_t thread_pid;
+static uint32_t thread_pid;
 
 static void *
 thread_main(void *arg)
 {
     (void)arg;
-    thread_pid = (uint32_t)gettid();
+    cbf_release32(&thread_pid, (uint32_t)gettid());
     for (;;)
         pause();
     return NULL;
@@ -150,14 +150,16 @@ static void
 test_thread_number(void)
 {
     pthread_t t;
+    uint32_t number;
 
     if (pthread_create(&t, NULL, thread_main, NULL) != 0)
         bail("pthread_create");
-    while (thread_pid == 0)
+    while (cbf_acquire32(&thread_pid) == 0)
         sched_yield();
-    is_u64(cbf_owner_judge(thread_pid, CBF_OWNER_NONE), CBF_OWNER_DEAD,
+    number = cbf_load32(&thread_pid);
+    is_u64(cbf_owner_judge(number, CBF_OWNER_NONE), CBF_OWNER_DEAD,
            "a thread's number is no process");
-    is_u64(cbf_owner_judge(thread_pid, cbf_owner_self()->id), CBF_OWNER_DEAD,
+    is_u64(cbf_owner_judge(number, cbf_owner_self()->id), CBF_OWNER_DEAD,
            "not with an identity either");
     pthread_cancel(t);
     pthread_join(t, NULL);

@@ -311,10 +311,9 @@ sealed against shrinking and growing, so nobody can cut it while others use it.
     my $filter = $class->new_from_fd($parent->memfd);
 
 C<< new_from_fd($fd) >> opens the filter behind a descriptor: a number or a
-Perl file handle.  It must be open for reading and writing.  The filter uses a
-duplicate; yours stays yours, close it when you like.  If the descriptor
-belongs to a file with a name, your descriptor gets a shared flock.  A frozen
-filter is refused.
+Perl file handle.  It must be open for reading and writing.  The filter gets a
+descriptor of its own for the same file; yours stays yours, with its position
+and its flock, close it when you like.  A frozen filter is refused.
 
 =head2 new_readonly
 
@@ -650,8 +649,8 @@ The path as it was given to the constructor; C<undef> for filters without one.
     my $shared = $class->new_memfd('jobs', 1000);
     my $fd = $shared->memfd;
 
-The number of the descriptor: the memfd of C<new_memfd>, or the duplicate of
-C<new_from_fd>; else -1.  It is close-on-exec, and belongs to the filter: don't
+The number of the descriptor: the memfd of C<new_memfd>, or the one that
+C<new_from_fd> has for itself; else -1.  It is close-on-exec, and belongs to the filter: don't
 close it.
 
 =head3 sync
@@ -662,6 +661,16 @@ close it.
 Flushes the file to the disk, and returns when it is there.  Nothing to do for
 filters without a file.  Returns nothing.  See L</CRASH SAFETY> for what it is
 worth.
+
+=head3 reserve
+
+    my $large = $class->new('large.cbf', 100_000, 0.001);
+    $large->reserve;
+
+Gives the file all the blocks of its size, so that no later change can fail for
+want of them; croaks with the system's reason (C<No space left on device>) if
+they are not to be had.  For a memfd it is memory.  Nothing to do without a
+descriptor.  Returns nothing.  See L</DISK SPACE>.
 
 =head3 unlink
 
@@ -704,6 +713,12 @@ system call.  If the new file is bad, croaks, and the handle goes on serving
 the old one.  A missing file is no new one: 0.  The new file may be of another
 size.  A handle of another constructor has nothing to refresh: 0.
 
+Whether all counters arrived is not looked at, as that would take as long as
+reading the file.  Put files in place by C<save>, or by a copy beside the path,
+C<verify> and a rename, never by writing to the path itself: a program that
+makes the file full-sized first and fills it later shows readers a filter that
+lacks items, and one that cuts it short kills them with SIGBUS.
+
 =head3 to_bytes
 
     my $image = $filter->to_bytes;
@@ -712,15 +727,35 @@ The filter as it is at one moment, as a string in the file format.  A frozen
 filter gives a frozen image.  Written to a file it is one that C<new> or, if
 frozen, C<new_readonly> opens.  L</new_from_bytes> is the way back.
 
-=head3 STORABLE_freeze, STORABLE_attach
+=head3 STORABLE_freeze, STORABLE_attach, FREEZE, THAW
 
     use Storable ();
     my $copy = Storable::dclone($filter);
 
-The hooks of L<Storable>.  A filter that is stored and restored, or cloned, is
-an independent anonymous copy that can be changed, also if the original is
-frozen.  There are no hooks for other serializers: use C<to_bytes> and
-C<new_from_bytes>.
+The hooks of L<Storable>, and those of L<Sereal> (with its option
+C<freeze_callbacks>) and of L<CBOR::XS>, which are the same.  A filter that is
+stored and restored, or cloned, is an independent anonymous copy that can be
+changed, also if the original is frozen.  One filter at two places of a
+structure stays one.  What is restored is checked as C<new_from_bytes> checks
+it.
+
+=for sample needs Sereal::Encoder
+
+    use strict;
+    use warnings;
+    use Data::CountingBloomFilter::Shared;
+    use Sereal::Decoder;
+    use Sereal::Encoder;
+
+    my $filter = Data::CountingBloomFilter::Shared->new(undef, 1000);
+    $filter->add('apple');
+    my $bytes = Sereal::Encoder->new({ freeze_callbacks => 1 })
+        ->encode({ list => $filter });
+    my $copy = Sereal::Decoder->new->decode($bytes)->{list};
+    print $copy->contains('apple'), "\n";    # 1
+
+A filter that was stored without its hooks, as Sereal does without that option,
+comes back as an object that is no filter: its methods croak.
 
 =head3 DESTROY
 
@@ -1266,38 +1301,19 @@ If the disk is full at the moment when a counter in a new block is changed (on
 a F<tmpfs>: when it is looked at), the kernel can't report an error, as there
 is no system call.  It sends SIGBUS, and the process dies (C<Bus error>).  No
 other item is lost, and the one under way is taken back as after any kill.  But
-make room before you go on: until then, whoever needs such a block, be it to
-take that item back, is killed in the same way.
+make room before you go on: until then, whoever needs such a block is killed in
+the same way.
 
 SIGBUS also comes to a process that touches a part of a file which somebody has
 cut off, and when a disk fails to read.
 
-To be sure, reserve the blocks before: write a file of zeros of exactly the
-right size, which C<new> then takes over.
+To be sure, reserve the blocks when the file is new:
 
-    my $path  = 'large.cbf';
-    my @plan  = (100_000, 0.001);
-    my $bytes = $class->geometry(@plan)->{mmap_size};
-
-    if (!-e $path) {
-        my $zeros = "$path.$$";
-        open my $out, '>:raw', $zeros or die "$zeros: $!";
-        for (my $left = $bytes; $left > 0;) {
-            my $piece = $left < 65536 ? $left : 65536;
-            print {$out} "\0" x $piece or die "no space for $path: $!";
-            $left -= $piece;
-        }
-        close $out or die "no space for $path: $!";
-        link $zeros, $path;    # if another was faster, that one is as good
-        unlink $zeros;
+    my $sure = $class->new('sure.cbf', 100_000, 0.001);
+    if (!eval { $sure->reserve; 1 }) {
+        $sure->unlink;
+        die $@;
     }
-    my $filter = $class->new($path, @plan);
-
-Or in the shell, with the number of bytes that C<geometry> tells:
-
-=for sample shell
-
-    fallocate -l 1065344 large.cbf
 
 This is no help on file systems that write every change to a new place (Btrfs,
 ZFS), or where others may use up a quota.  On a F<tmpfs> such as F</dev/shm>,
@@ -1361,25 +1377,113 @@ integers are not.
 =head1 WHEN ONE MACHINE IS NOT ENOUGH
 
 A filter is shared by the processes of one machine.  For more than one there
-are two ways.
+are three ways, and they go together.
 
-B<Parts, and one merge.>  Each machine reads its share of the input into a
-filter of its own; all have the same capacity and rate, enough for the whole.
-They send C<to_bytes> or a saved file to one that merges and publishes.  That
-works in any order, but the same part must not come twice if counts matter: a
-merge adds.  Each part has the full size of the whole, so I<P> machines send
-I<P> times as many bytes: eight parts of a hundred million items at 0.01 are 8
-times 536,887,680 bytes, about 4.3 GB.  Parts that are nearly empty compress
-well.  The merge itself goes at about the speed of memory.
+=head2 One builds, all read
 
-B<Shards.>  A hash of the item says which machine it belongs to (another hash
-than the filter's, or all of the items of one shard have something in common).
-Each has a filter for its share, planned for I<capacity / P>: together they are
-as large as one filter, nothing is merged, and nothing is sent but questions.
-The price is that each question must go to the right machine.
+Build on one machine and send the file: C<save>, copy it beside the path where
+it is served, C<verify>, rename, and every reader goes over to it with
+C<refresh>.  F<eg/redis/> does that through a Redis server: the file goes up in
+pieces, a version is named when all of it is there, and each host pulls it
+once, for all of its processes.  A question never leaves the machine.
 
-Merge if everybody must be able to ask about everything and the input is what
-is large; shard if the filter itself is too large for one machine.
+=head2 Split the input: parts, and one merge
+
+Each machine reads its share of the input into a filter of its own, and one
+machine merges what they send and publishes it.  F<eg/gearman/> does that
+through a Gearman job server, with as many workers as there are: a worker that
+is lost, a shard that comes twice and an image that was damaged are handled
+there.
+
+Parts can be merged only if they have one geometry, that of the whole.  So
+I<P> machines need I<P> times the memory, and send I<P> times the bytes:
+
+=for sample text
+
+    mmap_size = 16768 + counters / 2
+    sent      = P * mmap_size
+
+For a hundred million items at 0.01 (C<< Class->geometry(100_000_000, 0.01) >>) an image
+has 536,887,680 bytes, and eight of them 4,295,101,440.  Images of parts are
+mostly zeros and shrink, by zlib at its fastest level, to about 21 % if a part
+is one of eight and to 6 % if it is one of 64.
+
+Merging goes through memory once and does not care how many items there are.
+One core of a machine of 2026, with nothing else to do, took for one image:
+
+=for sample text
+
+    image       new_from_bytes   merge     SHA-256   save
+     16 MiB     0.015 s          0.007 s   0.05 s    0.03 s
+    128 MiB     0.10 s           0.08 s    0.44 s    0.2 s
+    512 MiB     0.46 s           0.37 s    1.7 s     0.9 s
+
+So the wire and the digest cost more than the merge.  Eight images of 512 MiB
+are merged in about 3 seconds, are 43 seconds on a network of 100 MB a second
+uncompressed and 9 seconds compressed.  If that is too long for one, merge in a
+tree: the order does not matter.  What matters is that no part comes twice,
+because a merge adds, and counts, and what C<remove> may later take away, are
+wrong then.  C<contains> would not be.
+
+Splitting the input brings speed where reading, parsing and hashing the input
+is the work.  It does not make the filter smaller or quicker anywhere.
+
+=head2 Split the items: shards, and no merge
+
+A hash of the item says which of I<P> machines (or files, or processes) it
+belongs to.  Each has a filter for its share only, planned for
+S<capacity / P>.  For the hundred million and 16 shards that is 6,250,000 items
+and 33,571,200 bytes each.  What it buys:
+
+=over 4
+
+=item *
+
+Memory: all shards together are about as large as one filter, where parts are
+I<P> times as large.
+
+=item *
+
+Nothing is merged and, if questions are asked where the shard is, nothing is
+sent.  A shard is published, repaired and grown alone.
+
+=item *
+
+Writers: each shard has a lock of its own, so I<P> of them can change at once,
+also on one machine.
+
+=item *
+
+Speed: a small table is nearer to the processor.  On the machine above, batches
+ran into a table of 32 MiB at 5.5 million adds and 8.3 million questions a
+second, and into one of 512 MiB at 2.6 and 3.7.
+
+=back
+
+What it costs: input must be sent to where its items belong, and so must each
+question, or a batch of questions must be dealt out to all.  Changing I<P>
+means to build again.  The error rate of an answer is that of the one shard it
+comes from, so it does not add up.  Shares differ by about the square root of
+their size: nothing to think of for millions, but plan a shard for a thousand
+items a tenth larger.
+
+Choose the shard by another hash than the filter's, which is XXH3 with 128 bits:
+with the same one all items of a shard would agree in the bits that chose it, and
+some of their counters would crowd in a part of the table.
+
+    use Digest::MD5 ();
+    my @shards = map { $class->new(undef, 100, 0.01) } 1 .. 16;
+    sub shard_of { unpack('L', Digest::MD5::md5($_[0])) % @shards }
+
+    my @deal;
+    push @{ $deal[ shard_of($_) ] }, $_ for map { "item $_" } 1 .. 1000;
+    $shards[$_]->add_many($deal[$_] // []) for 0 .. $#shards;
+    print $shards[ shard_of('item 7') ]->contains('item 7'), "\n";    # 1
+
+Split the input if reading it is what takes long and everybody must be able to
+ask about everything.  Split the items if the filter is what is too large, or
+what all wait for.  Both together are two independent steps: each shard may be
+merged from parts.
 
 =head1 THREADS
 
@@ -1408,11 +1512,10 @@ Threads use the filter at the same time, as processes do.
 
 =head1 SIGNALS
 
-Perl runs handlers between its own operations, so never inside of a change.  A
-handler may use the filter.  A call that waits for the lock lets handlers run,
-soon if the signal wakes it, else within about a second.  If the handler
-returns, the call goes on waiting.  If it dies, the call ends, and nothing was
-changed:
+Perl runs the handlers of C<%SIG> between its own operations, so never inside of
+a change.  A handler may use the filter.  A call that waits for the lock lets
+handlers run.  If the handler returns, the call goes on waiting.  If it dies,
+the call ends, and nothing was changed:
 
     my $done = eval {
         local $SIG{ALRM} = sub { die "took too long\n" };
@@ -1426,6 +1529,13 @@ changed:
 
 A batch or a scan of the whole table, once it has the lock, is not interrupted;
 the handler runs when it is over.
+
+Handlers that C<POSIX::sigaction> sets are another matter: unless told C<safe>,
+they run at once, in the middle of whatever the process does.  One that dies
+then jumps out of a change and leaves the lock locked by a living process, for
+which all others wait; one that uses the filter may wait for itself.  Say
+C<< $action->safe(1) >>, or keep to C<%SIG>.  The same goes for a C<longjmp> of
+other libraries, and for a thread that is cancelled.
 
 =head1 UPGRADING FROM 0.01 AND 0.02
 
@@ -1460,7 +1570,7 @@ no checksum.  C<save> a copy to get one.
 
 New are all methods on batches but C<add_many>, C<add_if_absent>,
 C<estimated_fp_rate>, C<histogram>, C<geometry>, C<to_bytes>,
-C<new_from_bytes>, C<save>, C<verify>, C<refresh>, the hooks of Storable, and
+C<new_from_bytes>, C<save>, C<verify>, C<refresh>, the hooks of Storable and Sereal, and
 in C<stats> the keys C<items>, C<saturated>, C<estimated_fp_rate> and
 C<recovered>.
 

@@ -28,6 +28,7 @@ describe('the C core',
     rounds   => "$rounds; medians",
     table    => 'capacity 20000000, rate 0.01: 128 MiB of counters',
     items    => "$items hashes a batch, random",
+    clock    => 'processor time',
 );
 
 # The first round warms up.
@@ -52,9 +53,9 @@ compare("$_->[0] / $_->[1]", ratio(\%figures, @$_[0, 1]), '<=', $_->[2])
 
 heading('Whole tables, a MiB of one table');
 show(\%figures, $_, 1048.576, 'us') for qw(floor_sum tally histogram checksum
-    clear floor_or merge merge_filters);
+    clear floor_or merge merge_frozen merge_filters);
 print "\n";
 compare("$_->[0] / $_->[1]", ratio(\%figures, @$_[0, 1]), '<=', $_->[2])
     for ['tally', 'floor_sum', 1.5], ['histogram', 'floor_sum'],
     ['checksum', 'floor_sum'], ['merge', 'floor_or', 1.5],
-    ['merge_filters', 'floor_or', 1.5];
+    ['merge_frozen', 'floor_or', 1.5], ['merge_filters', 'floor_or', 1.5];

@@ -3,6 +3,7 @@ use strict;
 use warnings;
 use Test::More;
 use File::Temp ();
+use POSIX ();
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use CBFTest;
@@ -34,6 +35,25 @@ for my $case (['anonymous', $CLASS->new(undef, 10)], ['memfd', $CLASS->new_memfd
     $g->add('x');
     ok(eval { $g->reserve; 1 }, "$what: nothing to do, or memory") or diag $@;
     is($g->contains('x'), 1, '... and it still works');
+}
+
+# A process that has closed its descriptors: their numbers may be other files by
+# now, which are not ours to fill.
+{
+    my @other = map { "$dir/other-$_" } 1 .. 8;
+    my $g = $CLASS->new("$dir/lost.cbf", 100_000);
+    my $pid = fork // die "fork: $!";
+    if (!$pid) {
+        POSIX::close($_) for 3 .. 60;
+        my @open = map { open my $h, '+>', $_ or POSIX::_exit(2); $h } @other;
+        eval { $g->reserve };
+        POSIX::_exit(0);
+    }
+    waitpid $pid, 0;
+    is($?, 0, 'reserve where descriptors are other files by now');
+    is(join(' ', map { -s $_ ? 'filled' : -e _ ? 'empty' : 'missing' } @other),
+        join(' ', ('empty') x @other), '... leaves those alone');
+    is($g->add('x'), 1, '... and the filter works');
 }
 
 # A limit on the size of the file system's files is no limit here: the file has

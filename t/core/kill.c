@@ -310,7 +310,7 @@ set_scene(struct scene *s)
     struct cbf_geometry g;
     struct cbf_error e;
 
-    /* 7 probes and 256 counters: aliased probes and shared counters abound */
+    /* 7 probes and 256 counters: items share counters often */
     cbf_geometry_plan(20, 0.01, &g);
     if (cbf_open_anonymous(&g, &s->f, &e) != 0
         || cbf_open_anonymous(&g, &s->other, &e) != 0)

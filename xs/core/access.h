@@ -3,7 +3,8 @@
  *
  * Every mutator and every scan of the whole table passes through here.  The
  * common case of a single item is inline; whatever is unusual goes to
- * access.c, the only place where a death leads to a repair.
+ * access.c, the only place where a death leads to a repair while others have
+ * the filter open.
  */
 #ifndef CBF_ACCESS_H
 #define CBF_ACCESS_H
@@ -48,8 +49,8 @@ cbf_write_end(struct cbf *f)
 /* The error that a mutator of a sealed filter or a read-only handle gets. */
 int cbf_refuse_change(const struct cbf *f, struct cbf_error *e);
 
-/* The same without counting the call: for freeze, and for scans that need
- * it. */
+/* As cbf_write_begin, without counting the call: for freeze, and for scans
+ * that need it. */
 int cbf_exclusive_begin(struct cbf *f, struct cbf_error *e);
 
 enum cbf_scan {

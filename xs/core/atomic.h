@@ -6,9 +6,9 @@
  * follow them.  Nothing else belongs here: no lock, no loop, no policy.
  *
  * Orders: "relaxed" where only the word itself matters; "release" for a store
- * that says "what I wrote before is complete"; plain read-modify-writes are
- * sequentially consistent, because the lock's two sides each store one word
- * and then read the other's.
+ * that says "what I wrote before is complete"; read-modify-writes and the
+ * "acquire" loads are sequentially consistent, because the lock's two sides
+ * each store one word and then read the other's.
  */
 #ifndef CBF_ATOMIC_H
 #define CBF_ATOMIC_H
@@ -48,11 +48,6 @@
     cbf_release##bits(uint##bits##_t *p, uint##bits##_t value)               \
     {                                                                        \
         __atomic_store_n(p, value, __ATOMIC_RELEASE);                        \
-    }                                                                        \
-    static inline uint##bits##_t                                             \
-    cbf_exchange##bits(uint##bits##_t *p, uint##bits##_t value)              \
-    {                                                                        \
-        return __atomic_exchange_n(p, value, __ATOMIC_SEQ_CST);              \
     }                                                                        \
     static inline uint##bits##_t                                             \
     cbf_fetch_add##bits(uint##bits##_t *p, uint##bits##_t value)             \

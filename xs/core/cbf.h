@@ -6,8 +6,9 @@
  * Handles may be used by several threads at once, and by fork children.
  *
  * Functions that can fail return 0 or a CBF_E_ code and fill the caller's
- * struct cbf_error; after a failure the filter is as it was.  All mutators can
- * fail with FROZEN, READONLY, OWNER, DESCRIPTOR and INTERRUPTED, and so can
+ * struct cbf_error, never NULL; after a failure the filter is as it was.  All
+ * mutators can fail with FROZEN, READONLY, OWNER, INTERRUPTED and, in a
+ * process that has the handle by fork, DESCRIPTOR, BUSY and SYSTEM; and so can
  * the scans of a whole table.  The last means that nothing has been done and
  * that a signal handler ran, or may have run, while the call slept on the
  * lock: handle signals and call again (see cbf_watch_signals).  Nothing here
@@ -118,7 +119,8 @@ int cbf_freeze(struct cbf *f, struct cbf_error *e);
 int cbf_sync(struct cbf *f, struct cbf_error *e);
 
 /* Reserves all disk blocks, or memory of a memfd: SYSTEM with ENOSPC now
- * instead of a SIGBUS later.  Nothing to do for anonymous memory. */
+ * instead of a SIGBUS later.  Nothing to do for anonymous memory; READONLY or
+ * FROZEN where nothing may change. */
 int cbf_reserve(struct cbf *f, struct cbf_error *e);
 
 /* n[v] = how many counters hold v. */

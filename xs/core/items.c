@@ -26,7 +26,7 @@
 /* A table of so few bytes is in a near cache anyway: asking only costs. */
 #define NEAR_BYTES ((size_t)256 * 1024)
 
-/* One body for add, remove and add_if_absent, compiled once for each. */
+/* One body for several functions, compiled once for each. */
 #define HOT static inline __attribute__((always_inline))
 
 /* ---- reading ------------------------------------------------------------ */
@@ -127,31 +127,12 @@ is_near(const struct cbf *f)
     return f->table.counter_bytes <= NEAR_BYTES;
 }
 
+/* The body of both batches of reads; values: each gets counts, not 1 or 0. */
 HOT size_t
-contains_loop(const struct cbf *f, const struct cbf_hash *items, size_t n,
-              uint8_t *each, int near)
+read_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
+          uint8_t *each, int values)
 {
-    size_t present = 0;
-    size_t i;
-    int yes;
-
-    if (!near)
-        pipeline_begin(f, items, n);
-    for (i = 0; i < n; i++) {
-        if (!near)
-            pipeline_next(f, items, n, i);
-        yes = is_present(f, items[i]);
-        present += (size_t)yes;
-        if (each)
-            each[i] = (uint8_t)yes;
-    }
-    return present;
-}
-
-HOT size_t
-count_of_loop(const struct cbf *f, const struct cbf_hash *items, size_t n,
-              uint8_t *each, int near)
-{
+    int near = is_near(f);
     size_t present = 0;
     size_t i;
     unsigned value;
@@ -161,7 +142,8 @@ count_of_loop(const struct cbf *f, const struct cbf_hash *items, size_t n,
     for (i = 0; i < n; i++) {
         if (!near)
             pipeline_next(f, items, n, i);
-        value = lowest_counter(f, items[i]);
+        value = values ? lowest_counter(f, items[i])
+                       : (unsigned)is_present(f, items[i]);
         present += value > 0;
         if (each)
             each[i] = (uint8_t)value;
@@ -173,18 +155,14 @@ size_t
 cbf_contains_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
                   uint8_t *each)
 {
-    if (is_near(f))
-        return contains_loop(f, items, n, each, 1);
-    return contains_loop(f, items, n, each, 0);
+    return read_many(f, items, n, each, 0);
 }
 
 size_t
 cbf_count_of_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
                   uint8_t *each)
 {
-    if (is_near(f))
-        return count_of_loop(f, items, n, each, 1);
-    return count_of_loop(f, items, n, each, 0);
+    return read_many(f, items, n, each, 1);
 }
 
 /* ---- changing ----------------------------------------------------------- */

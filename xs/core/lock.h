@@ -5,7 +5,8 @@
  * the whole table, since point reads take no lock.  A process that dies with
  * the lock is noticed by those who wait: the writer word is taken over from
  * it, its reader slot is emptied.  The lock does not repair data: whoever gets
- * the write lock must look at the journal.  The only file that calls futex;
+ * the write lock must look at the journal.  Only lock_futex.c calls futex;
+ * the lock
  * knows its own words, the slots and owner, nothing else.
  *
  * Never two locks at once, and not the same one twice: a nested reader would
@@ -32,7 +33,7 @@ struct cbf_lock {
     uint64_t doubt_since; /* monotonic clock, ns; 0 = nobody in doubt */
     uint64_t doubt_ops;   /* progress at that time */
     uint32_t doubt_who;   /* the writer word, or a reader's slot */
-    uint64_t collided;    /* when a write last found it taken, likewise */
+    uint64_t collided;    /* when a write found it taken; that clock, ns; atomic */
 };
 
 enum cbf_lock_result {
@@ -135,7 +136,8 @@ cbf_lock_write_done(struct cbf_lock *l)
         cbf_lock_wake(l, parked);
 }
 
-/* Takes the lock shared, likewise. */
+/* Takes the lock shared for self, which need not be registered; fails as
+ * cbf_lock_write does. */
 enum cbf_lock_result cbf_lock_read(struct cbf_lock *l,
                                    const struct cbf_owner *self,
                                    struct cbf_error *e);

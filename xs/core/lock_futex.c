@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The first sleep: what a missed wake-up costs.  About two of them. */
+/* The first sleep: what a missed wake-up costs.  About two wake-ups. */
 #define FIRST_PARK_NS (CBF_LOCK_NS_PER_MS / 10)
 
 /*
@@ -60,7 +60,7 @@ cbf_lock_watch(const volatile int *flag)
 }
 
 /* The holder is looked at after the first full sleep, and then less and less
- * often, but never this long not: who dies meanwhile is noticed soon
+ * often, at the most this many sleeps apart: who dies is noticed soon
  * enough. */
 #define EXAMINE_EVERY_MAX 6
 

@@ -12,7 +12,8 @@
  *   writer   0, or who holds the write lock.  0 -> holder by compare-and-swap;
  *            holder -> 0 by the holder; dead holder -> another by takeover.
  *   parked   how many sleep on `writer`, writers and readers apart, and
- *            whether a writer was woken and has not run yet.  Only a hint: the
+ * whether a writer was woken and has not run yet, and whether one has
+ *            waited for so long that newcomers hold back.  Only a hint: the
  *            dead leave it too high, and every sleep ends by itself.
  *   drain    counts readers that left while a writer waited; a futex.
  *   slots    `held` of a process's slot counts its shared locks.
@@ -30,8 +31,8 @@
 
 #define CBF_LOCK_NS_PER_MS ((int64_t)1000000)
 
-/* The longest sleep, hence about the time that others lose by a dead holder.
- * Short against the promised 100 ms, long against a wake-up. */
+/* The longest sleep; the holder is looked at after one to six of them.  Short
+ * against the promised 100 ms, long against a wake-up. */
 #ifndef CBF_LOCK_PARK_NS
 #define CBF_LOCK_PARK_NS (10 * CBF_LOCK_NS_PER_MS)
 #endif

@@ -151,9 +151,13 @@ cbf_sync(struct cbf *f, struct cbf_error *e)
 int
 cbf_reserve(struct cbf *f, struct cbf_error *e)
 {
+    int code;
+
     if (cbf_frozen(f) || cbf_readonly(f))
         return cbf_refuse_change(f, e);
-    return cbf_store_reserve(&f->store, e);
+    /* the descriptor may be another file's by now */
+    code = cbf_store_recheck(&f->store, e);
+    return code == CBF_OK ? cbf_store_reserve(&f->store, e) : code;
 }
 
 /* ---- figures ------------------------------------------------------------ */

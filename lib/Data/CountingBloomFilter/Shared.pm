@@ -650,8 +650,8 @@ The path as it was given to the constructor; C<undef> for filters without one.
     my $fd = $shared->memfd;
 
 The number of the descriptor: the memfd of C<new_memfd>, or the one that
-C<new_from_fd> has for itself; else -1.  It is close-on-exec, and belongs to the filter: don't
-close it.
+C<new_from_fd> has for itself; else -1.  It is close-on-exec, and belongs to
+the filter: don't close it.
 
 =head3 sync
 
@@ -669,8 +669,9 @@ worth.
 
 Gives the file all the blocks of its size, so that no later change can fail for
 want of them; croaks with the system's reason (C<No space left on device>) if
-they are not to be had.  For a memfd it is memory.  Nothing to do without a
-descriptor.  Returns nothing.  See L</DISK SPACE>.
+they are not to be had.  For a memfd it is memory.  Nothing to do for an
+anonymous filter.  Croaks if the filter is frozen or read-only.  Returns
+nothing.  See L</DISK SPACE>.
 
 =head3 unlink
 
@@ -772,8 +773,8 @@ hand, it leaves an object whose methods croak; the filter lives on for others.
     position of probe i = (lo + i * (hi | 1)) mod m
 
 I<lo> and I<hi> are the halves of the item's 128-bit XXH3 hash, seed 0.  An
-item is hashed once, however large I<k> is.  Where two probes of an item meet
-the same counter, it is counted once for each.
+item is hashed once, however large I<k> is.  The step is odd and I<m> a power of two
+above I<k>, so all positions of an item differ.
 
 =over 4
 
@@ -1319,8 +1320,8 @@ This is no help on file systems that write every change to a new place (Btrfs,
 ZFS), or where others may use up a quota.  On a F<tmpfs> such as F</dev/shm>,
 the size limit of the mount is the disk.
 
-Errors that do have a system call behind them are reported: C<new>, C<sync>,
-C<freeze> and C<save> croak with the system's reason, and what was there before
+Errors that do have a system call behind them are reported: C<new>, C<reserve>,
+C<sync>, C<freeze> and C<save> croak with the system's reason, and what was there before
 stays.
 
 A file's size never changes.  To replace a file that others have open, rename
@@ -1403,8 +1404,8 @@ I<P> machines need I<P> times the memory, and send I<P> times the bytes:
     mmap_size = 16768 + counters / 2
     sent      = P * mmap_size
 
-For a hundred million items at 0.01 (C<< Class->geometry(100_000_000, 0.01) >>) an image
-has 536,887,680 bytes, and eight of them 4,295,101,440.  Images of parts are
+For a hundred million items at 0.01, as
+C<< Class->geometry(100_000_000, 0.01) >> tells, an image has 536,887,680 bytes, and eight of them 4,295,101,440.  Images of parts are
 mostly zeros and shrink, by zlib at its fastest level, to about 21 % if a part
 is one of eight and to 6 % if it is one of 64.
 
@@ -1568,10 +1569,10 @@ no checksum.  C<save> a copy to get one.
 
 =item *
 
-New are all methods on batches but C<add_many>, C<add_if_absent>,
+New are C<add_if_absent>, all methods on batches except C<add_many>,
 C<estimated_fp_rate>, C<histogram>, C<geometry>, C<to_bytes>,
-C<new_from_bytes>, C<save>, C<verify>, C<refresh>, the hooks of Storable and Sereal, and
-in C<stats> the keys C<items>, C<saturated>, C<estimated_fp_rate> and
+C<new_from_bytes>, C<save>, C<verify>, C<refresh>, C<reserve>, the hooks of
+Storable and Sereal, and in C<stats> the keys C<items>, C<saturated>, C<estimated_fp_rate> and
 C<recovered>.
 
 =item *
@@ -1834,7 +1835,7 @@ L<Data::CountingBloomFilter::Shared::Cookbook>: programs for what people use it
 for.
 
 In the distribution: F<README>; F<eg/>, programs to start from;
-F<bench/README>, how fast, and how to measure; F<DESIGN>, the protocols, byte
+F<bench/README>, how to measure and to read the figures; F<DESIGN>, the protocols, byte
 by byte and crash by crash.
 
 L<Bloom::Filter>, a plain filter in pure Perl; L<Hash::SharedMem>, an exact map

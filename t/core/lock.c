@@ -1,5 +1,4 @@
 /* build: -DCBF_LOCK_UNSURE_NS=300000000 -DCBF_LOCK_PARK_NS=2000000 */
-/* variant: -DCBF_LOCK_ONE_CPU */
 /*
  * lock.c - the lock between processes: exclusion, the dead, the stopped, those
  * who can't be judged, full slots, stale hints.
@@ -7,107 +6,7 @@
  * Works on a bare header in shared memory; there is no table.  The waits for
  * those who can't be judged are built short.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include "lock.h"
-#include "atomic.h"
-#include "tap.h"
-#include <errno.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-#define BYTES CBF_FMT_COUNTERS_OFFSET
-
-/* What the lock guards in these tests, and a place for reports. */
-struct guarded {
-    volatile uint64_t a;
-    volatile uint64_t b;
-    uint32_t torn;
-    uint32_t ready;
-};
-
-static char *base;
-static struct guarded *guarded;
-static struct cbf_lock lock;
-
-static struct cbf_fmt_header *
-header(void)
-{
-    return lock.header;
-}
-
-static void
-fresh_lock(void)
-{
-    memset(base, 0, BYTES);
-    memset(guarded, 0, sizeof *guarded);
-    cbf_lock_init(&lock, base);
-}
-
-/* Set by the handler; so a wait ends for a signal, and for nothing else. */
-static volatile int signalled;
-
-static enum cbf_lock_result
-take_write(struct cbf_error *e)
-{
-    const struct cbf_owner *self = cbf_owner_self();
-
-    if (!cbf_lock_knows(&lock, self))
-        cbf_lock_register(&lock, self);
-    return cbf_lock_write(&lock, self, e);
-}
-
-static enum cbf_lock_result
-take_read(struct cbf_error *e)
-{
-    return cbf_lock_read(&lock, cbf_owner_self(), e);
-}
-
-/* Runs body in a child and gives its pid. */
-static pid_t
-spawn(void (*body)(void))
-{
-    pid_t pid = fork();
-
-    if (pid < 0)
-        bail("fork");
-    if (pid == 0) {
-        body();
-        _exit(0);
-    }
-    return pid;
-}
-
-static void
-wait_ready(uint32_t n)
-{
-    while (cbf_acquire32(&guarded->ready) < n)
-        usleep(100);
-}
-
-static int
-exit_of(pid_t pid)
-{
-    int status;
-
-    waitpid(pid, &status, 0);
-    return status;
-}
-
-static double
-now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
+#include "lock_help.h"
 
 /* ---- exclusion ---------------------------------------------------------- */
 
@@ -167,15 +66,6 @@ test_exclusion(void)
 }
 
 /* ---- the dead ----------------------------------------------------------- */
-
-static void
-die_writing(void)
-{
-    struct cbf_error e;
-
-    take_write(&e);
-    kill(getpid(), SIGKILL);
-}
 
 static void
 die_reading(void)
@@ -259,17 +149,6 @@ test_no_identity(void)
 /* ---- the living --------------------------------------------------------- */
 
 static void
-hold_for_ever(void)
-{
-    struct cbf_error e;
-
-    take_write(&e);
-    cbf_release32(&guarded->ready, 1);
-    for (;;)
-        pause();
-}
-
-static void
 read_for_ever(void)
 {
     struct cbf_error e;
@@ -278,25 +157,6 @@ read_for_ever(void)
     cbf_release32(&guarded->ready, 1);
     for (;;)
         pause();
-}
-
-static void
-on_alarm(int sig)
-{
-    (void)sig;
-    signalled = 1;
-}
-
-/* A signal after ms milliseconds, without SA_RESTART. */
-static void
-signal_in(int ms)
-{
-    struct sigaction sa = { .sa_handler = on_alarm };
-    struct itimerval t = { .it_value = { ms / 1000, ms % 1000 * 1000 } };
-
-    sigaction(SIGALRM, &sa, NULL);
-    signalled = 0;
-    setitimer(ITIMER_REAL, &t, NULL);
 }
 
 static void
@@ -474,131 +334,16 @@ test_reset(void)
     is_u64(header()->magic, 0xa5a5a5a5, "reset: nothing else was touched");
 }
 
-/* Signals so often that no sleep is ever full; the dead are found all the
- * same. */
-static void
-test_signal_storm(void)
-{
-    struct itimerval often = { { 0, 1500 }, { 0, 1500 } };
-    struct itimerval never = { { 0, 0 }, { 0, 0 } };
-    struct sigaction sa = { .sa_handler = on_alarm };
-    enum cbf_lock_result got = CBF_LOCK_FAILED;
-    struct cbf_error e;
-    double t0;
-
-    fresh_lock();
-    exit_of(spawn(die_writing));
-    sigaction(SIGALRM, &sa, NULL);
-    setitimer(ITIMER_REAL, &often, NULL);
-    t0 = now_ms();
-    while (got == CBF_LOCK_FAILED && now_ms() - t0 < 5000) {
-        signalled = 0;
-        got = take_write(&e);
-    }
-    setitimer(ITIMER_REAL, &never, NULL);
-    signalled = 0;
-    is_u64(got, CBF_LOCK_TOOK_OVER, "signals do not keep the dead alive");
-    ok(now_ms() - t0 < 1000, "for long");
-    cbf_lock_write_done(&lock);
-}
-
-static void
-hold_and_free(void)
-{
-    struct cbf_error e;
-
-    take_write(&e);
-    cbf_release32(&guarded->ready, 1);
-    usleep(50000);
-    cbf_lock_write_done(&lock);
-}
-
-static void
-test_handover(void)
-{
-    struct cbf_error e;
-    pid_t pid;
-
-    fresh_lock();
-    pid = spawn(hold_and_free);
-    wait_ready(1);
-    is_u64(take_write(&e), CBF_LOCK_HELD, "a lock that is freed is had");
-    cbf_lock_write_done(&lock);
-    exit_of(pid);
-}
-
-/* One process that takes the lock over and over leaves others their turn. */
-static void
-test_turns(void)
-{
-    struct cbf_error e;
-    double t0;
-    double worst = 0;
-    pid_t pid;
-    int i;
-
-    fresh_lock();
-    pid = fork();
-    if (pid == 0)
-        for (;;) {
-            take_write(&e);
-            cbf_release32(&guarded->ready, 1);
-            for (i = 0; i < 300000; i++)
-                guarded->a++;
-            cbf_lock_write_done(&lock);
-        }
-    wait_ready(1);
-    for (i = 0; i < 20; i++) {
-        t0 = now_ms();
-        while (take_write(&e) == CBF_LOCK_FAILED)
-            continue;
-        cbf_lock_write_done(&lock);
-        if (now_ms() - t0 > worst)
-            worst = now_ms() - t0;
-    }
-    kill(pid, SIGKILL);
-    exit_of(pid);
-    diag("the longest wait beside a greedy process: %.1f ms", worst);
-    ok(worst < 2000, "a greedy process leaves others their turn");
-}
-
-/* Who watches no flag gets control back by itself. */
-static void
-test_return(void)
-{
-    struct cbf_error e;
-    pid_t pid;
-
-    fresh_lock();
-    pid = spawn(hold_for_ever);
-    wait_ready(1);
-    cbf_lock_watch(NULL);
-    is_u64(take_write(&e), CBF_LOCK_FAILED, "a wait without a flag returns");
-    is_u64((uint64_t)e.code, CBF_E_INTERRUPTED, "as if interrupted");
-    cbf_lock_watch(&signalled);
-    kill(pid, SIGKILL);
-    exit_of(pid);
-}
-
 int
 main(void)
 {
-    cbf_lock_watch(&signalled);
-    base = mmap(NULL, BYTES + 4096, PROT_READ | PROT_WRITE,
-                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (base == MAP_FAILED)
-        bail("mmap");
-    guarded = (struct guarded *)(void *)(base + BYTES);
+    set_up();
     test_exclusion();
     test_dead_writer();
     test_dead_reader();
     test_no_identity();
     test_stopped(hold_for_ever, "writer");
     test_stopped(read_for_ever, "reader");
-    test_signal_storm();
-    test_handover();
-    test_turns();
-    test_return();
     test_unjudgeable();
     test_full_slots();
     test_slots_and_fork();

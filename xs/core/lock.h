@@ -33,7 +33,7 @@ struct cbf_lock {
     uint64_t doubt_since; /* monotonic clock, ns; 0 = nobody in doubt */
     uint64_t doubt_ops;   /* progress at that time */
     uint32_t doubt_who;   /* the writer word, or a reader's slot */
-    uint64_t collided;    /* when a write found it taken; that clock, ns; atomic */
+    uint64_t collided;    /* when a write found it taken, by that clock */
 };
 
 enum cbf_lock_result {

@@ -7,6 +7,9 @@
 #ifndef LOCK_HELP_H
 #define LOCK_HELP_H
 
+/* Not every test needs everything. */
+#define UNUSED __attribute__((unused))
+
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -36,13 +39,13 @@ static char *base;
 static struct guarded *guarded;
 static struct cbf_lock lock;
 
-__attribute__((unused)) static struct cbf_fmt_header *
+UNUSED static struct cbf_fmt_header *
 header(void)
 {
     return lock.header;
 }
 
-__attribute__((unused)) static void
+UNUSED static void
 fresh_lock(void)
 {
     memset(base, 0, BYTES);
@@ -53,7 +56,7 @@ fresh_lock(void)
 /* Set by the handler; so a wait ends for a signal, and for nothing else. */
 static volatile int signalled;
 
-__attribute__((unused)) static enum cbf_lock_result
+UNUSED static enum cbf_lock_result
 take_write(struct cbf_error *e)
 {
     const struct cbf_owner *self = cbf_owner_self();
@@ -63,14 +66,14 @@ take_write(struct cbf_error *e)
     return cbf_lock_write(&lock, self, e);
 }
 
-__attribute__((unused)) static enum cbf_lock_result
+UNUSED static enum cbf_lock_result
 take_read(struct cbf_error *e)
 {
     return cbf_lock_read(&lock, cbf_owner_self(), e);
 }
 
 /* Runs body in a child and gives its pid. */
-__attribute__((unused)) static pid_t
+UNUSED static pid_t
 spawn(void (*body)(void))
 {
     pid_t pid = fork();
@@ -84,14 +87,14 @@ spawn(void (*body)(void))
     return pid;
 }
 
-__attribute__((unused)) static void
+UNUSED static void
 wait_ready(uint32_t n)
 {
     while (cbf_acquire32(&guarded->ready) < n)
         usleep(100);
 }
 
-__attribute__((unused)) static int
+UNUSED static int
 exit_of(pid_t pid)
 {
     int status;
@@ -100,7 +103,7 @@ exit_of(pid_t pid)
     return status;
 }
 
-__attribute__((unused)) static double
+UNUSED static double
 now_ms(void)
 {
     struct timespec t;
@@ -109,9 +112,9 @@ now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* ---- what children do ---------------------------------------------------- */
+/* ---- what children do --------------------------------------------------- */
 
-__attribute__((unused)) static void
+UNUSED static void
 die_writing(void)
 {
     struct cbf_error e;
@@ -120,7 +123,7 @@ die_writing(void)
     kill(getpid(), SIGKILL);
 }
 
-__attribute__((unused)) static void
+UNUSED static void
 hold_for_ever(void)
 {
     struct cbf_error e;
@@ -131,9 +134,9 @@ hold_for_ever(void)
         pause();
 }
 
-/* ---- signals ------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------ */
 
-__attribute__((unused)) static void
+UNUSED static void
 on_alarm(int sig)
 {
     (void)sig;
@@ -141,7 +144,7 @@ on_alarm(int sig)
 }
 
 /* A signal after ms milliseconds, without SA_RESTART. */
-__attribute__((unused)) static void
+UNUSED static void
 signal_in(int ms)
 {
     struct sigaction sa = { .sa_handler = on_alarm };

@@ -17,8 +17,11 @@ is("@missing", '', 'every file in MANIFEST is there');
 
 # Files whose names begin with a dot belong to the repository; what is shipped
 # of them is named in MANIFEST, the rest need not be.
-my @extra = grep { !/\A\./ } ExtUtils::Manifest::filecheck();
-is("@extra", '', 'every file that is there is in MANIFEST or MANIFEST.SKIP');
+SKIP: {
+    skip 'not in a repository', 1 if !-f 'MANIFEST.SKIP';
+    my @extra = grep { !/\A\./ } ExtUtils::Manifest::filecheck();
+    is("@extra", '', 'every file that is there is named in one of the lists');
+}
 
 my $manifest = ExtUtils::Manifest::maniread();
 my @bare = grep { !length $manifest->{$_} && !/\AMETA\./ } sort keys %$manifest;

@@ -7,12 +7,13 @@ use File::Basename qw(basename);
 use FindBin ();
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../t/lib";
 use Test::More;
-use CoreBuild qw(build_program core_programs program_markers run_program);
+use CoreBuild qw(build_program core_file core_programs program_markers
+    run_program);
 use XTTree;
 
-my $MEMORY  = [qw(-fsanitize=address,undefined -fno-sanitize-recover=all
-    -fno-omit-frame-pointer -O1)];
-my $THREADS = [qw(-fsanitize=thread -fno-omit-frame-pointer -O1)];
+my $MEMORY  = ['-fsanitize=address,undefined', '-fno-sanitize-recover=all',
+    '-fno-omit-frame-pointer', '-O1'];
+my $THREADS = ['-fsanitize=thread', '-fno-omit-frame-pointer', '-O1'];
 my %ENV_OF  = (
     ASAN_OPTIONS  => 'detect_leaks=1:abort_on_error=0:exitcode=99'
         . ':detect_stack_use_after_return=1',
@@ -33,7 +34,7 @@ for my $cc (qw(gcc clang)) {
 SKIP: {
     skip 'clang is not installed', 1 if !have('clang');
     subtest 'clang, threads' =>
-        sub { run_all('clang', $THREADS, core_programs('xt/core'), @tests) };
+        sub { run_all('clang', $THREADS, core_file('xt', 'core', 'threads.c'), @tests) };
 }
 done_testing;
 

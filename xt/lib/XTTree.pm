@@ -12,7 +12,7 @@ use File::Path ();
 use File::Spec ();
 use File::Temp ();
 
-our @EXPORT = qw(root shipped c_sources slurp have capture copy_tree);
+our @EXPORT = qw(root shipped c_sources slurp have capture copy_tree link_flags);
 
 my $ROOT = Cwd::abs_path(File::Spec->catdir(dirname(__FILE__), '..', '..'));
 
@@ -40,6 +40,14 @@ sub slurp {
 sub have {
     my ($command) = @_;
     return scalar grep { -x "$_/$command" } File::Spec->path;
+}
+
+# What a C program wants to be linked with, from "link:" comments at its top.
+sub link_flags {
+    my ($file) = @_;
+    my @head = (split /\n/, slurp($file))[0 .. 9];
+    return map { m{\A/\*\s*link:\s*(\S.*?)\s*\*/} ? split ' ', $1 : () }
+        grep { defined } @head;
 }
 
 # Runs a command in a directory without standard input: what it printed on both

@@ -10,6 +10,7 @@ use IO::Compress::Gzip ();
 use Test::More;
 use CBFCommand;
 use CBFModel;
+use CBFProc ();
 use CBFTest;
 use Data::CountingBloomFilter::Shared;
 
@@ -45,6 +46,14 @@ sub is_run {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
     return is("$run->{status} $run->{signal} $run->{out}$run->{err}",
         "$status 0 $out", $name);
+}
+
+# Bytes in a pipe that nobody has read yet.
+sub unread {
+    my ($pipe) = @_;
+    my $n = pack 'i', 0;
+    ioctl $pipe, 0x541b, $n or return 0;
+    return unpack 'i', $n;
 }
 
 # Every byte but the separator, in one item.
@@ -206,9 +215,11 @@ subtest 'check' => sub {
     pipe $rd, $wr or die;
     pipe my $answers, my $out or die;
     $run = start_cbf(['check', $f], in_from => $rd, out_to => $out);
-    close $_ for $rd, $out;
+    close $out;
     for my $item (qw(a b a)) {
-        syswrite $wr, "$item\n";
+        syswrite $wr, $item;
+        CBFProc::until_true(20, sub { !unread($rd) });
+        syswrite $wr, "\n";
         sysread $answers, my $line, 100;
         is($line, "$item\n", 'an answer to each line');
     }

@@ -91,6 +91,17 @@ for my $kind (sort keys %text) {
         1 .. 60_000), 'count-of, 3 processes');
 }
 
+# The first of equal lines is the one that is printed, whoever works.
+{
+    unlink $f;
+    my $filter = $CLASS->new($f, @PLAN);
+    my @lines = map { 'line ' . int rand 20_000 } 1 .. 100_000;
+    my $run = cbf(['add', '--new', '-j3', $f], in => lines(@lines));
+    my %seen;
+    ok($run->{out} eq lines(grep { !$seen{$_}++ } @lines),
+        'add --new, 3 processes') or diag $seed;
+}
+
 # ---- several processes that wait for more -------------------------------
 
 my $block = join '', map { "item $_\n" } 1 .. 100_000;
@@ -190,30 +201,38 @@ for my $which (0, 1) {
     is($CLASS->new_readonly($f)->verify, 1, '... the filter is whole');
 }
 
-# Whoever reads goes away.
-for my $jobs (1, 3) {
-    spew("$dir/lines", $block x 2);
+# Whoever reads goes away: at once, or when all processes work.
+spew("$dir/lines", $block x 3);
+{
     my $filter = $CLASS->new(undef, @PLAN);
     $filter->add_many([map { "item $_" } 1 .. 100_000]);
     $filter->save($f);
-    my @args = ('check', '-j', $jobs, $f, "$dir/lines");
-    pipe my $rd, my $wr or die;
-    my $run = start_cbf(\@args, out_to => $wr, group => 1);
-    close $wr;
-    sysread $rd, my $line, 7;
-    is($line, "item 1\n", "$jobs processes, one line is read");
-    close $rd;
+}
+for my $case ([1, 7], [3, 7], [3, 1_200_000]) {
+    my ($jobs, $bytes) = @$case;
+    my @args  = ('check', '-j', $jobs, $f, "$dir/lines");
+    my $start = sub {
+        pipe my $rd, my $wr or die "pipe: $!";
+        my $run = start_cbf(\@args, out_to => $wr, group => 1);
+        close $wr;
+        my $got = '';
+        1 while length $got < $bytes
+            && sysread $rd, $got, $bytes - length $got, length $got;
+        ok($got eq substr($block x 3, 0, $bytes),
+            "$jobs processes, $bytes bytes are read");
+        return $run;
+    };
+    my $run = $start->();
     my $end = CBFCommand::end_of($run);
     is("$end->{signal} $end->{err}", '13 ', '... ends by SIGPIPE');
     all_gone($run, '... leaves no process');
     {
         local $SIG{PIPE} = 'IGNORE';
-        pipe $rd, $wr or die;
-        $run = start_cbf(\@args, out_to => $wr, group => 1);
-        close $_ for $rd, $wr;
-        fails(CBFCommand::end_of($run), qr/standard output: Broken pipe/,
-            '... or fails, where that is ignored');
+        $run = $start->();
     }
+    fails(CBFCommand::end_of($run), qr/standard output: Broken pipe/,
+        '... or fails, where that is ignored');
+    all_gone($run, '... leaves no process');
     open my $full, '>', '/dev/full' or die;
     fails(cbf(\@args, out_to => $full), qr/standard output: No space/,
         '... and when there is no room');

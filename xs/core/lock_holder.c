@@ -11,13 +11,14 @@
  * The holder has not written its identity: it is between its compare-and-swap
  * and that store, alive or dead.  Its slot tells who it is, and so would all
  * slots of that pid, if several namespaces have one: it is dead only if all
- * are. No slot at all: an older release, for which the pid decides, unless the
- * slots are full, when it may be one of ours that found none.
+ * are.  One that lives may have got the pid of a holder that died just there,
+ * so it is not waited for without end.  No slot at all: an older release, for
+ * which the pid decides, unless the slots are full, when it may be one of ours
+ * that found none.
  */
 static enum cbf_owner_state
 judge_by_slots(const struct cbf_lock *l, uint32_t pid)
 {
-    enum cbf_owner_state state;
     int found = 0;
     int free = 0;
     uint32_t at;
@@ -30,9 +31,8 @@ judge_by_slots(const struct cbf_lock *l, uint32_t pid)
             || cbf_load32(&l->slots[at].owner.part.pid) != pid)
             continue;
         found = 1;
-        state = cbf_owner_judge(pid, id);
-        if (state != CBF_OWNER_DEAD)
-            return state;
+        if (cbf_owner_judge(pid, id) != CBF_OWNER_DEAD)
+            return CBF_OWNER_UNSURE;
     }
     if (found)
         return CBF_OWNER_DEAD;

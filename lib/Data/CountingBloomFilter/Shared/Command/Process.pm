@@ -10,7 +10,7 @@ use Errno ();
 use Exporter 'import';
 
 our @EXPORT_OK = qw(attempt one_line watch_signals stop_if_signalled
-    end_by_signal leave leave_on_signals undisturbed write_out is_broken_pipe);
+    end_by_signal leave undisturbed write_out is_broken_pipe);
 
 my $CLASS = 'Data::CountingBloomFilter::Shared';
 
@@ -65,14 +65,6 @@ sub watch_signals {
 sub leave {
     require POSIX;
     POSIX::_exit(0);
-}
-
-# In a child, which has nothing to tidy up.
-sub leave_on_signals {
-    for my $name (@ENDING) {
-        $SIG{$name} = 'DEFAULT' if ref $SIG{$name};
-    }
-    return;
 }
 
 # What dies in a handler may be caught by a library on its way; this finds out.
@@ -149,9 +141,9 @@ An error as one line for people.
 Signals that end the program: from now on they unwind it; dies if one came; runs
 code that they must not take apart; ends the process by the one that came.
 
-=head2 leave, leave_on_signals
+=head2 leave
 
-The same for child processes, which have nothing to tidy up.
+Ends a child process, which has nothing to tidy up.
 
 =head2 write_out($text), is_broken_pipe($error)
 

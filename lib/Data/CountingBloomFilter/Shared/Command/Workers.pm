@@ -13,7 +13,7 @@ use 5.022;
 use strict;
 use warnings;
 use Data::CountingBloomFilter::Shared::Command::Process
-    qw(leave leave_on_signals stop_if_signalled end_by_signal write_out
+    qw(leave stop_if_signalled end_by_signal write_out
     is_broken_pipe);
 
 # A token and what it carries must go into an empty pipe at once, or two that
@@ -129,7 +129,6 @@ sub _keep {
 sub _child {
     my ($self, $me, $answer) = @_;
     my $said = eval {
-        leave_on_signals();
         $self->{result} = undef;
         $self->{progress} = undef;
         $self->_keep($me);

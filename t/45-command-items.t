@@ -142,6 +142,18 @@ subtest 'where items come from' => sub {
         'a device');
 };
 
+# perl can be told to decode what it reads; here it must not.
+for my $unicode ('SDA', 'SDAL') {
+    fresh();
+    my %env = (PERL_UNICODE => $unicode, LC_ALL => 'C.UTF-8');
+    my @args = ('add', $f, '-e', "\xc3\xb6", '-');
+    is_run(cbf(\@args, in => "\xc3\xa4\n\xe4\n", env => \%env), 0, '',
+        "PERL_UNICODE=$unicode");
+    holds($f, ["\xc3\xb6", "\xc3\xa4", "\xe4"], '... items are bytes');
+    is_run(cbf(['check', $f, '-e', "\xc3\xb6"], env => \%env), 0,
+        "\xc3\xb6\n", '... also when printed');
+}
+
 subtest 'columns' => sub {
     my $text = "1\ta\tx\n2\tb\n3\n\n4\t\tz\n";
     fresh();

@@ -263,6 +263,16 @@ subtest 'size' => sub {
         ok(!defined $more || CBFModel::file_bytes_for($more) > $bytes,
             '... one item more does not fit');
     }
+    # The largest tables and those with the fewest items.
+    for my $k (1 .. 32) {
+        next if $k % 8 > 1;
+        my $is = $data->('-b', 16768 + 2 ** (5 + $k), '-p', 2 ** -$k);
+        my ($n, $rate) = @{$is}{qw(capacity fp_rate)};
+        is(CBFModel->geometry($n, $rate)->{counters}, 2 ** (6 + $k),
+            "$k probes: fits");
+        cmp_ok(CBFModel->counters_for_more($n + 1, $rate) // 2 ** 39, '>',
+            2 ** (6 + $k), '... and no more');
+    }
     my $text = out_of('size', '-n', '10M');
     like($text, qr/^capacity: +10,000,000 items$/m, 'for people: capacity');
     like($text, qr/^file size: +67,125,632 \(64\.0 MiB\)$/m, '... size');

@@ -16,6 +16,10 @@ use Data::CountingBloomFilter::Shared::Command::Workers ();
 # of a processor, and what a batch costs once is nothing beside its items.
 my $BLOCK_BYTES = 32768;
 
+# What one of several processes takes at a time: some milliseconds of work, for
+# a scheduler that finds two of them on one processor needs as long to notice.
+my $SHARE_BYTES = 8 * $BLOCK_BYTES;
+
 # Input that is worth the start of more processes: some 10 ms of work.
 my $ALONE_BYTES = 512 * 1024;
 
@@ -188,22 +192,32 @@ sub _uncompressed {
 
 # Reads on until the buffer holds whole items and no more than $rest_max bytes
 # of the next, which are cut off and returned; undef at the end of the input,
-# with what is left in the buffer.
+# with what is left in the buffer.  Up to $share bytes are taken if they are
+# there, but not waited for.
 sub read_items {
-    my ($read, $buffer, $separator, $rest_max) = @_;
+    my ($source, $buffer, $separator, $rest_max, $share) = @_;
     my $end = 0;
     while (1) {
         my $old = length $$buffer;
-        $read->($buffer) or return undef;
+        $source->{read}->($buffer) or return undef;
         # Looked for only in what is new: one item may be all of the input.
         $end = 1 + rindex $$buffer, $separator
             if index($$buffer, $separator, $old) >= 0;
         next if !$end;
         next if defined $rest_max && length($$buffer) - $end > $rest_max;
+        next if defined $share && length $$buffer < $share
+            && _is_ready($source->{handle});
         my $rest = substr $$buffer, $end;
         substr($$buffer, $end) = '';
         return $rest;
     }
+}
+
+# Whether a read would not wait.
+sub _is_ready {
+    my ($handle) = @_;
+    vec(my $bits = '', fileno $handle, 1) = 1;
+    return select($bits, undef, undef, 0) > 0;
 }
 
 # The items in a text; the last one's separator may be missing.
@@ -215,9 +229,24 @@ sub _lines {
     return \@lines;
 }
 
-# Hands one batch on: the items, and the lines they are from.  An item is undef
-# where its line has no such column.
-sub batch {
+# Hands a text's items on in batches, and returns what is to be printed.
+sub batches {
+    my ($self, $do, $text) = @_;
+    return $self->_batch($do, $text) if length $$text < 2 * $BLOCK_BYTES;
+    my ($out, $at) = ('', 0);
+    while ($at < length $$text) {
+        my $end = index $$text, $self->{separator}, $at + $BLOCK_BYTES;
+        $end = $end < 0 ? length $$text : $end + 1;
+        my $part = substr $$text, $at, $end - $at;
+        $out .= $self->_batch($do, \$part);
+        $at = $end;
+    }
+    return $out;
+}
+
+# One batch: the items, and the lines they are from.  An item is undef where its
+# line has no such column.
+sub _batch {
     my ($self, $do, $text) = @_;
     return '' if !length $$text;
     my $lines = $self->_lines($text);
@@ -266,10 +295,10 @@ sub _run_file {
         ->REST_MAX;
     while (defined $rest) {
         stop_if_signalled();
-        $rest = read_items($source->{read}, \$buffer, $self->{separator});
+        $rest = read_items($source, \$buffer, $self->{separator});
         $read += length $buffer;
         $progress->more(length $buffer);
-        write_out($self->batch($do->{batch}, \$buffer));
+        write_out($self->batches($do->{batch}, \$buffer));
         return if $self->{stopped};
         $buffer = $rest;
         last if defined $rest && $self->{jobs} > 1 && $source->{handle}
@@ -279,11 +308,11 @@ sub _run_file {
     return Data::CountingBloomFilter::Shared::Command::Workers->run(
         $self->{jobs}, $do, $rest,
         sub {
-            my ($text, $limit) = @_;
-            return read_items($source->{read}, $text, $self->{separator},
-                $limit);
+            my ($text) = @_;
+            return read_items($source, $text, $self->{separator}, $rest_max,
+                $SHARE_BYTES);
         },
-        sub { return $self->batch($do->{batch}, $_[0]) },
+        sub { return $self->batches($do->{batch}, $_[0]) },
         $progress);
 }
 
@@ -329,7 +358,7 @@ How many items will come, or undef if they can be read only once.
 
 Prints a last line, where progress was to be seen.
 
-=head2 batch($code, \$text)
+=head2 batches($code, \$text)
 
 Cuts a text into items and hands them on.
 
@@ -343,7 +372,7 @@ Dies if it can't be read.
 
 A reader of blocks, uncompressed where the name says so.
 
-=head2 read_items($read, \$buffer, $separator, $rest_max)
+=head2 read_items($source, \$buffer, $separator, $rest_max, $share)
 
 Reads until there are whole items.
 

@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use Data::CountingBloomFilter::Shared;
 use Data::CountingBloomFilter::Shared::Command::Process
-    qw(attempt one_line write_out);
+    qw(one_line write_out);
 use Data::CountingBloomFilter::Shared::Command::Target qw(open_reading);
 
 my $CLASS = 'Data::CountingBloomFilter::Shared';
@@ -209,20 +209,12 @@ sub _plan {
     );
 }
 
-# The most items that a table of so many counters is made for.
+# The most items that a table of so many counters is made for.  This much
+# floating point is exact for all tables and numbers of probes there can be.
 sub _most_items {
     my ($counters, $rate) = @_;
     my $hashes = $CLASS->geometry(1, $rate)->{hashes};
-    my $n = int($counters * $LN2 / $hashes) || 1;
-    my $fits = sub {
-        my ($items) = @_;
-        my ($plan) = attempt(sub { $CLASS->geometry($items, $rate) });
-        return $plan && $plan->{counters} <= $counters;
-    };
-    # Arithmetic in floating point may be off by one.
-    $n-- while $n > 1 && !$fits->($n);
-    $n++ while $n < $counters && $fits->($n + 1);
-    return $n;
+    return int($counters * $LN2 / $hashes) || 1;
 }
 
 # The most items whose file is no larger than so many bytes.

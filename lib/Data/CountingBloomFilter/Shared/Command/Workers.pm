@@ -38,7 +38,7 @@ sub processors {
 }
 
 # $n processes; $do as for Input's run; $rest: the beginning of the next item;
-# $read->(\$buffer, $limit) as read_items; $work->(\$text) gives what to print.
+# $read->(\$text) as read_items with REST_MAX; $work->(\$text) gives what to print.
 # Returns the sum of the numbers of all processes but this.
 sub run {
     my ($class, $n, $do, $rest, $read, $work, $progress) = @_;
@@ -157,7 +157,7 @@ sub _turns {
             return;
         }
         $text = $before;
-        my $rest = $self->{read}->(\$text, REST_MAX);
+        my $rest = $self->{read}->(\$text);
         $bytes += length($text) + length($rest // '') - length $before;
         _send($give, defined $rest ? pack("$TOKEN a*", -1, $bytes, $rest)
             : pack($TOKEN, $self->{n} - 2, $bytes));

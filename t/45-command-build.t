@@ -154,6 +154,19 @@ is(names_in("$dir/out.d"), '', '... nothing elsewhere');
     ok(slurp($to) eq $old, '... the old one is as it was');
 }
 
+{
+    my $r = guarded(20, sub {
+        open STDERR, '>&', \*STDOUT or die;
+        no warnings 'redefine';
+        *Data::CountingBloomFilter::Shared::verify = sub { 0 };
+        return Data::CountingBloomFilter::Shared::Command->run(
+            $CBF, 'build', '-n1', $to, $list);
+    });
+    is(CBFTest::outcome($r), "returned '2'", 'what can\'t be read back');
+    ok(slurp($to) eq $old, '... the old one is as it was');
+    is(names_in("$dir/out"), 'built.cbf', '... and alone there');
+}
+
 # A link is replaced, not followed.
 symlink $list, "$dir/out/link" or die;
 ends_well(cbf('build', "$dir/out/link", $list), 'a link as target');

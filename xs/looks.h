@@ -101,14 +101,21 @@ xs_put(pTHX_ HV *hash, const char *key, SV *value)
         SvREFCNT_dec(value);
 }
 
+/* The figures of a filter whose method has begun. */
+static void
+xs_stats_of(pTHX_ struct xs_call *c, struct cbf_stats *s)
+{
+    while (xs_again(aTHX_ c, cbf_stats(c->core, s, &c->error)))
+        continue;
+}
+
 static void
 xs_stats_read(pTHX_ CV *cv, SV *self, struct cbf_stats *s)
 {
     struct xs_call c;
 
     xs_call_begin(aTHX_ &c, cv, self, NULL);
-    while (xs_again(aTHX_ &c, cbf_stats(c.core, s, &c.error)))
-        continue;
+    xs_stats_of(aTHX_ &c, s);
     LEAVE;
 }
 
@@ -131,8 +138,7 @@ xs_stats(pTHX_ CV *cv, SV *self)
     struct xs_call c;
 
     xs_call_begin(aTHX_ &c, cv, self, NULL);
-    while (xs_again(aTHX_ &c, cbf_stats(c.core, &s, &c.error)))
-        continue;
+    xs_stats_of(aTHX_ &c, &s);
     g = cbf_geometry_of(c.core);
     xs_put(aTHX_ hash, "capacity", newSVuv(g->capacity));
     xs_put(aTHX_ hash, "fp_rate", newSVnv(g->fp_rate));

@@ -179,19 +179,15 @@ static void
 frozen_tally(struct cbf *f, struct cbf_tally *t)
 {
     if (cbf_journal_tally_valid(cbf_header(f))) {
-        cbf_journal_tally_load(cbf_header(f), t);
+        cbf_journal_tally_load(&cbf_header(f)->tally, t);
         return;
     }
     if (!cbf_acquire32(&f->counted)) {
         cbf_counter_tally(f->counters, f->table.counter_bytes, t);
-        cbf_store64(&f->frozen_tally.nonzero, t->nonzero);
-        cbf_store64(&f->frozen_tally.saturated, t->saturated);
-        cbf_store64(&f->frozen_tally.sum, t->sum);
+        cbf_journal_tally_store(&f->frozen_tally, t);
         cbf_release32(&f->counted, 1);
     }
-    t->nonzero = cbf_load64(&f->frozen_tally.nonzero);
-    t->saturated = cbf_load64(&f->frozen_tally.saturated);
-    t->sum = cbf_load64(&f->frozen_tally.sum);
+    cbf_journal_tally_load(&f->frozen_tally, t);
 }
 
 int
@@ -213,7 +209,7 @@ cbf_read_tally(struct cbf *f, struct cbf_tally *t, uint64_t *ops,
     if (how == CBF_SCAN_FREE)
         frozen_tally(f, t);
     else
-        cbf_journal_tally_load(cbf_header(f), t);
+        cbf_journal_tally_load(&cbf_header(f)->tally, t);
     *ops = cbf_load64(&cbf_header(f)->ops);
     cbf_scan_end(f, how);
     return CBF_OK;

@@ -27,6 +27,24 @@ struct cbf_tally {
     uint64_t sum;       /* of all values */
 };
 
+/* Totals of two stretches together; and of the one without the other, which
+ * is a part of it. */
+static inline void
+cbf_tally_add(struct cbf_tally *t, const struct cbf_tally *part)
+{
+    t->nonzero += part->nonzero;
+    t->saturated += part->saturated;
+    t->sum += part->sum;
+}
+
+static inline void
+cbf_tally_take(struct cbf_tally *t, const struct cbf_tally *part)
+{
+    t->nonzero -= part->nonzero;
+    t->saturated -= part->saturated;
+    t->sum -= part->sum;
+}
+
 /* The value of counter i, 0..15. */
 static inline unsigned
 cbf_counter_get(const uint8_t *table, uint64_t i)

@@ -26,7 +26,7 @@ struct cbf {
     uint32_t refs;     /* atomic */
     uint32_t readonly; /* never back to 0; atomic */
     uint32_t counted;  /* frozen_tally is valid; atomic */
-    struct cbf_tally frozen_tally; /* of a frozen file without totals */
+    struct cbf_fmt_tally frozen_tally; /* of a frozen file without totals */
 };
 
 static inline struct cbf_fmt_header *

@@ -16,9 +16,7 @@ write_head(const struct cbf *f, void *head, const struct cbf_tally *t,
     memset(head, 0, CBF_FMT_COUNTERS_OFFSET);
     cbf_store_format(head, cbf_geometry_of(f));
     hdr->ops = ops;
-    hdr->tally.nonzero = t->nonzero;
-    hdr->tally.saturated = t->saturated;
-    hdr->tally.sum = t->sum;
+    cbf_journal_tally_store(&hdr->tally, t);
     hdr->tally_ops = ops;
 }
 

@@ -238,7 +238,7 @@ change_item(struct cbf *f, struct cbf_hash h, const uint64_t *pos,
     if (n > first)
         step_half(f, pos + first, n - first, old[1], change, &t);
     cbf_kill_fence();
-    cbf_journal_tally_store(hdr, &t);
+    cbf_journal_tally_store(&hdr->tally, &t);
     cbf_journal_done(hdr);
     *tally = t;
     return change == CHANGE_ADD ? absent : 1;
@@ -259,7 +259,7 @@ change_one(struct cbf *f, const void *item, size_t len, enum change change,
     code = cbf_write_begin(f, e);
     if (code != CBF_OK)
         return code;
-    cbf_journal_tally_load(cbf_header(f), &tally);
+    cbf_journal_tally_load(&cbf_header(f)->tally, &tally);
     *changed = change_item(f, h, pos, change, &tally);
     cbf_write_end(f);
     return CBF_OK;
@@ -303,7 +303,7 @@ change_many(struct cbf *f, const struct cbf_hash *items, size_t n,
     code = cbf_write_begin(f, e);
     if (code != CBF_OK)
         return code;
-    cbf_journal_tally_load(cbf_header(f), &tally);
+    cbf_journal_tally_load(&cbf_header(f)->tally, &tally);
     for (i = 0; i < n; i++) {
         yes = change_item(f, items[i], pos[i % WRITE_AHEAD], change, &tally);
         done += (size_t)yes;

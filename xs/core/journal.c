@@ -30,7 +30,7 @@ cbf_journal_recount(const struct cbf_journal_table *t)
     cbf_store64(&t->header->tally_ops, UINT64_MAX);
     cbf_kill_fence();
     cbf_counter_tally(t->counters, t->counter_bytes, &tally);
-    cbf_journal_tally_store(t->header, &tally);
+    cbf_journal_tally_store(&t->header->tally, &tally);
     CBF_KILL_POINT("recount: tallies stored, stamp not");
     cbf_kill_fence();
     cbf_release64(&t->header->tally_ops, cbf_load64(&t->header->ops));
@@ -41,7 +41,7 @@ cbf_journal_block(struct cbf_fmt_header *hdr, uint64_t block,
                   const struct cbf_tally *without)
 {
     cbf_store64(&hdr->journal.lo, block);
-    cbf_journal_record_tally(&hdr->journal, without);
+    cbf_journal_tally_store(&hdr->journal.tally, without);
     cbf_journal_begin(hdr, CBF_JOURNAL_BLOCK);
 }
 
@@ -63,16 +63,6 @@ cbf_journal_pending(const struct cbf_fmt_header *hdr)
 
 /* ---- repair ------------------------------------------------------------- */
 
-/* The record's totals; a damaged file may say anything, which then is what
- * count and stats will say, and nothing else depends on it. */
-static void
-recorded_tally(const struct cbf_fmt_journal *j, struct cbf_tally *t)
-{
-    t->nonzero = cbf_load64(&j->tally.nonzero);
-    t->saturated = cbf_load64(&j->tally.saturated);
-    t->sum = cbf_load64(&j->tally.sum);
-}
-
 static void
 undo_item(const struct cbf_journal_table *t)
 {
@@ -93,8 +83,10 @@ undo_item(const struct cbf_journal_table *t)
             cbf_counter_set(t->counters, at, value);
         CBF_KILL_POINT("repair: one counter restored");
     }
-    recorded_tally(j, &tally);
-    cbf_journal_tally_store(t->header, &tally);
+    /* whatever a damaged file has there is what count and stats will say, and
+     * nothing else depends on it */
+    cbf_journal_tally_load(&j->tally, &tally);
+    cbf_journal_tally_store(&t->header->tally, &tally);
 }
 
 /* A merge's block is as far as it got; what it adds to the totals is counted
@@ -117,12 +109,10 @@ keep_block(const struct cbf_journal_table *t)
     left = t->counter_bytes - at;
     if (left > CBF_JOURNAL_BLOCK_BYTES)
         left = CBF_JOURNAL_BLOCK_BYTES;
-    recorded_tally(j, &all);
+    cbf_journal_tally_load(&j->tally, &all);
     cbf_counter_tally(t->counters + at, left, &part);
-    all.nonzero += part.nonzero;
-    all.saturated += part.saturated;
-    all.sum += part.sum;
-    cbf_journal_tally_store(t->header, &all);
+    cbf_tally_add(&all, &part);
+    cbf_journal_tally_store(&t->header->tally, &all);
 }
 
 static void
@@ -131,7 +121,7 @@ finish_clear(const struct cbf_journal_table *t)
     struct cbf_tally none = { 0, 0, 0 };
 
     cbf_counter_clear(t->counters, t->counter_bytes);
-    cbf_journal_tally_store(t->header, &none);
+    cbf_journal_tally_store(&t->header->tally, &none);
 }
 
 void

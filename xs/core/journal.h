@@ -37,22 +37,23 @@ struct cbf_journal_table {
     struct cbf_probe probe;
 };
 
-/* Private totals from and to the header; the latter leaves the stamp alone. */
+/* Private totals from and to shared memory: the header's own (the stamp is
+ * left alone), or those of a record. */
 static inline void
-cbf_journal_tally_load(const struct cbf_fmt_header *hdr, struct cbf_tally *t)
+cbf_journal_tally_load(const struct cbf_fmt_tally *from, struct cbf_tally *t)
 {
-    t->nonzero = cbf_load64(&hdr->tally.nonzero);
-    t->saturated = cbf_load64(&hdr->tally.saturated);
-    t->sum = cbf_load64(&hdr->tally.sum);
+    t->nonzero = cbf_load64(&from->nonzero);
+    t->saturated = cbf_load64(&from->saturated);
+    t->sum = cbf_load64(&from->sum);
 }
 
 static inline void
-cbf_journal_tally_store(struct cbf_fmt_header *hdr, const struct cbf_tally *t)
+cbf_journal_tally_store(struct cbf_fmt_tally *to, const struct cbf_tally *t)
 {
-    cbf_store64(&hdr->tally.nonzero, t->nonzero);
+    cbf_store64(&to->nonzero, t->nonzero);
     CBF_KILL_POINT("tally: nonzero stored");
-    cbf_store64(&hdr->tally.saturated, t->saturated);
-    cbf_store64(&hdr->tally.sum, t->sum);
+    cbf_store64(&to->saturated, t->saturated);
+    cbf_store64(&to->sum, t->sum);
 }
 
 /* Whether the totals in the header are those of the counters. */
@@ -101,14 +102,6 @@ cbf_journal_begin(struct cbf_fmt_header *hdr, unsigned kind)
     CBF_KILL_POINT("journal: pending");
 }
 
-static inline void
-cbf_journal_record_tally(struct cbf_fmt_journal *j, const struct cbf_tally *t)
-{
-    cbf_store64(&j->tally.nonzero, t->nonzero);
-    cbf_store64(&j->tally.saturated, t->saturated);
-    cbf_store64(&j->tally.sum, t->sum);
-}
-
 /* Begins an item; *tally is the state before; old = probe values packed as in
  * the format. */
 static inline void
@@ -121,7 +114,7 @@ cbf_journal_item(struct cbf_fmt_header *hdr, struct cbf_hash h,
     cbf_store64(&j->hi, h.hi);
     cbf_store64(&j->old[0], old[0]);
     cbf_store64(&j->old[1], old[1]);
-    cbf_journal_record_tally(j, tally);
+    cbf_journal_tally_store(&j->tally, tally);
     cbf_journal_begin(hdr, CBF_JOURNAL_ITEM);
 }
 

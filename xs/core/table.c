@@ -54,18 +54,14 @@ merge_block(struct cbf *f, const uint8_t *from, size_t at, size_t bytes,
     struct cbf_tally part;
 
     cbf_counter_tally(into, bytes, &part);
-    all->nonzero -= part.nonzero;
-    all->saturated -= part.saturated;
-    all->sum -= part.sum;
+    cbf_tally_take(all, &part);
     cbf_journal_block(hdr, at / CBF_JOURNAL_BLOCK_BYTES, all);
     cbf_counter_merge(into, from + at, bytes);
     CBF_KILL_POINT("merge: block merged, totals old");
     cbf_counter_tally(into, bytes, &part);
-    all->nonzero += part.nonzero;
-    all->saturated += part.saturated;
-    all->sum += part.sum;
+    cbf_tally_add(all, &part);
     cbf_kill_fence();
-    cbf_journal_tally_store(hdr, all);
+    cbf_journal_tally_store(&hdr->tally, all);
     cbf_journal_done(hdr);
 }
 
@@ -81,7 +77,7 @@ merge_from(struct cbf *f, const uint8_t *from, struct cbf_error *e)
 
     if (code != CBF_OK)
         return code;
-    cbf_journal_tally_load(cbf_header(f), &all);
+    cbf_journal_tally_load(&cbf_header(f)->tally, &all);
     for (at = 0; at < total; at += bytes) {
         bytes = total - at;
         if (bytes > CBF_JOURNAL_BLOCK_BYTES)

@@ -173,7 +173,7 @@ dirty(struct cbf *f)
 
     memset(f->table.counters, 0x11, bytes);
     cbf_counter_tally(f->counters, bytes, &t);
-    cbf_journal_tally_store(hdr, &t);
+    cbf_journal_tally_store(&hdr->tally, &t);
     cbf_store64(&hdr->tally_ops, cbf_load64(&hdr->ops));
 }
 

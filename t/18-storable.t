@@ -3,39 +3,15 @@
 use strict;
 use warnings;
 use Test::More;
-use File::Temp ();
 use Storable ();
 use FindBin;
 use lib "$FindBin::Bin/lib";
+use CBFCopy;
 use CBFTest;
-use CBFModel;
 use Data::CountingBloomFilter::Shared;
-
-{
-    package Local::Sub;
-    our @ISA = ('Data::CountingBloomFilter::Shared');
-}
 
 watchdog;
 
-my $dir = File::Temp->newdir;
-my @geometry = (200, 0.01);
-my $model = CBFModel->new(@geometry);
-
-sub filled {
-    my ($f) = @_;
-    $f->add_many([map { "item $_" } 1 .. 150]);
-    $f->add_many([('often') x 20]);
-    return $f;
-}
-filled($model);
-
-my %make = (
-    anonymous => sub { $CLASS->new(undef, @geometry) },
-    file      => sub { $CLASS->new("$dir/file.cbf", @geometry) },
-    memfd     => sub { $CLASS->new_memfd('store', @geometry) },
-    subclass  => sub { Local::Sub->new(undef, @geometry) },
-);
 my %way = (
     dclone               => sub { Storable::dclone($_[0]) },
     'freeze and thaw'    => sub { Storable::thaw(Storable::freeze($_[0])) },
@@ -51,12 +27,7 @@ for my $kind (sort keys %make) {
     my $f = filled($make{$kind}->());
     for my $way (sort keys %way) {
         my $copy = $way{$way}->($f);
-        is(ref $copy, ref $f, "$kind, $way: a filter of the same class");
-        table_is($copy, $model, '... that holds the same');
-        stats_are($copy, $model, '... with the same statistics');
-        is($copy->path, undef, '... without a path');
-        is($copy->add("copy $way"), 1, '... can be written');
-        is($f->contains("copy $way"), 0, '... and is independent');
+        copy_ok($copy, $f, "copy $way", "$kind, $way");
     }
     my $two = Storable::dclone([$f, $f]);
     $two->[0]->add('twice there');

@@ -19,13 +19,6 @@ my $dir  = File::Temp->newdir;
 my $path = "$dir/victim.cbf";
 my @item = map { "item-$_" } 1 .. 300;
 
-sub spew {
-    my ($bytes) = @_;
-    open my $fh, '>:raw', $path or die "$path: $!";
-    print {$fh} $bytes;
-    close $fh or die "close: $!";
-}
-
 {
     my $f = $CLASS->new($path, 400, 0.01);
     $f->add_many(\@item);
@@ -65,7 +58,7 @@ my $use = sub {
 };
 
 for my $how (sort keys %open) {
-    spew($sample{$how});
+    put_bytes($path, $sample{$how});
     my $r = in_time(10, sub { $use->($how) });
     is(outcome($r), 'returned 300', "$how: the sound sample opens and works");
 }
@@ -93,7 +86,7 @@ while (my ($name, $type, $values) = splice @field, 0, 3) {
             my $bytes = $sample{$how};
             my $word  = pack $type, $value;
             substr $bytes, $AT{$name}, length $word, $word;
-            spew($bytes);
+            put_bytes($path, $bytes);
             my $r = in_time(10, sub { $use->($how) });
             my $label = "$how, $name = $value";
             my $right = !$r->{hung} && $r->{done} && !$r->{ok}
@@ -111,7 +104,7 @@ for my $how (sort keys %open) {
         my $n = $m * $factor;
         substr $bytes, $AT{m}, 16, pack 'QQ', $n, $n - 1;
         substr $bytes, $AT{size}, 8, pack 'Q', $AT{table} + $n / 2;
-        spew($bytes);
+        put_bytes($path, $bytes);
         my $r = in_time(10, sub { $use->($how) });
         like($r->{error}, qr/\A\Q$CLASS\E->$how: .*(?:invalid|incomplete|too small)/,
             "$how: a consistent header for a table $factor times as long")
@@ -126,7 +119,7 @@ for my $seal (2, 3, 128, 255) {
     for my $how (sort keys %open) {
         my $bytes = $sample{$how};
         substr $bytes, $AT{seal}, 1, chr $seal;
-        spew($bytes);
+        put_bytes($path, $bytes);
         my $r = in_time(10, sub {
             my $f = $open{$how}->();
             return $f->readonly || $how eq 'new_from_bytes' ? 'safe' : 'open';
@@ -148,7 +141,7 @@ for my $round (1 .. 40) {
     for (1 .. 1 + int rand 3) {
         substr $bytes, int rand 72, 1, chr int rand 256;
     }
-    spew($bytes);
+    put_bytes($path, $bytes);
     my $r = in_time(10, sub { $use->($how) });
     push @wrong, "round $round, $how: " . outcome($r)
         if $r->{hung} || $r->{sig} || !$r->{done}

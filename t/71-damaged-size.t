@@ -18,13 +18,6 @@ my $dir  = File::Temp->newdir;
 my $path = "$dir/victim.cbf";
 my @item = map { "item-$_" } 1 .. 300;
 
-sub spew {
-    my ($bytes) = @_;
-    open my $fh, '>:raw', $path or die "$path: $!";
-    print {$fh} $bytes;
-    close $fh or die "close: $!";
-}
-
 {
     my $f = $CLASS->new($path, 400, 0.01);
     $f->add_many(\@item);
@@ -50,7 +43,7 @@ my %sample = (
 
 sub refused {
     my ($how, $bytes, $label) = @_;
-    spew($bytes);
+    put_bytes($path, $bytes);
     chmod 0640, $path;
     my $r = in_time(10, sub {
         my $f = $open{$how}->();
@@ -89,7 +82,7 @@ for my $how (qw(new_readonly new_from_fd new_from_bytes)) {
 # The interrupted create: empty, or nothing but zeros of the right length.
 for my $case (['empty', ''], ['all zero', "\0" x $full]) {
     my ($what, $bytes) = @$case;
-    spew($bytes);
+    put_bytes($path, $bytes);
     chmod 0644, $path;
     my $f = eval { $CLASS->new($path, 400, 0.01) };
     ok($f, "new adopts a file that is $what") or diag($@);

@@ -21,13 +21,6 @@ my @item = map { "item-$_" } 1 .. 300;
 my $seed = 72_001;
 srand $seed;
 
-sub spew {
-    my ($bytes) = @_;
-    open my $fh, '>:raw', $path or die "$path: $!";
-    print {$fh} $bytes;
-    close $fh or die "close: $!";
-}
-
 sub noise { join '', map { chr int rand 256 } 1 .. $_[0] }
 
 {
@@ -121,7 +114,7 @@ sub try_damage {
     for my $how (@how) {
         my $bytes = $how eq 'new_readonly' ? $sealed : $live;
         substr $bytes, $at, length $with, $with;
-        spew($bytes);
+        put_bytes($path, $bytes);
         my $r = in_time(3, sub {
             my $f = $open{$how}->();
             my $wrong = exercise($f);

@@ -22,13 +22,6 @@ my @item = map { "item-$_" } 1 .. 300;
 my $seed = 73_004;
 srand $seed;
 
-sub spew {
-    my ($bytes) = @_;
-    open my $fh, '>:raw', $path or die "$path: $!";
-    print {$fh} $bytes;
-    close $fh or die "close: $!";
-}
-
 sub rand64 {
     my $r = int rand 4;
     return $r == 0 ? int rand 1000 : $r == 1 ? ~0 - int rand 3
@@ -133,7 +126,7 @@ for my $round (1 .. 160) {
     my $at    = $stale ? (0, 1, 3, ~0 >> 3)[int rand 4] : $ops;
     my @word  = map { rand64() } 1 .. 7;
     my $state = $at << 3 | $kind;
-    spew(sample($how, pack 'Q8', @word, $state));
+    put_bytes($path, sample($how, pack 'Q8', @word, $state));
     my $r = in_time(8, sub { exercise($how) });
     my ($now, $wrong) = @{ $r->{list} };
     my $label = "round $round, $how, kind $kind, ops $at, words "
@@ -161,7 +154,7 @@ my @bad;
 for my $round (1 .. 40) {
     my $bytes = $live;
     substr $bytes, $AT{ours} + 64, 32, pack 'Q4', (map { rand64() } 1 .. 3), $ops;
-    spew($bytes);
+    put_bytes($path, $bytes);
     my $r = in_time(8, sub {
         my $f = $CLASS->new($path, 400, 0.01);
         my @seen = ($f->count, values %{ $f->stats }, $f->estimated_fp_rate);

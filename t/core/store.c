@@ -13,8 +13,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-static uint8_t good[SMALL_BYTES];
-
 /* ---- anonymous and memfd ------------------------------------------------ */
 
 static void

@@ -2,36 +2,8 @@
  * store_close.c - the end of a handle: who is the last to leave a file, among
  * handles, relatives and strangers, and what happens to a descriptor's number
  * that is no longer ours.
- *
- * "Last" is counted in memory that all processes of this test share.
  */
-#include "store_help.h"
-
-static uint8_t good[SMALL_BYTES];
-
-struct seen {
-    unsigned calls;     /* of last() */
-    unsigned exclusive; /* ... in which nobody else could lock the file */
-};
-
-static struct seen *seen;
-
-/* What a caller does: changes words in the header, and here counts. */
-static void
-last(void *base)
-{
-    seen->calls++;
-    seen->exclusive += !flock_free("f", LOCK_SH);
-    ((uint8_t *)base)[16767]++;
-}
-
-static void
-fresh_file(void)
-{
-    unlink("f");
-    spew("f", good, SMALL_BYTES);
-    memset(seen, 0, sizeof *seen);
-}
+#include "store_last.h"
 
 static uint8_t
 last_byte(const char *path)
@@ -39,16 +11,6 @@ last_byte(const char *path)
     uint8_t file[SMALL_BYTES];
 
     return slurp(path, file, sizeof file) > 16767 ? file[16767] : 0;
-}
-
-static void
-open_shared(struct cbf_store *s)
-{
-    struct cbf_error e;
-
-    if (cbf_store_open(s, "f", &small_plan, 0600, &e) != CBF_OK
-        || cbf_store_share(s, &e) != CBF_OK)
-        give_up("f");
 }
 
 /* ---- the last one ------------------------------------------------------- */

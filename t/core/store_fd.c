@@ -6,8 +6,6 @@
 #include "store_help.h"
 #include <sys/socket.h>
 
-static uint8_t good[SMALL_BYTES];
-
 /* ---- a passed descriptor ------------------------------------------------ */
 
 static void

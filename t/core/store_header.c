@@ -6,8 +6,6 @@
  */
 #include "store_help.h"
 
-static uint8_t good[SMALL_BYTES];
-
 /* ---- damage ------------------------------------------------------------- */
 
 struct damage {

@@ -7,22 +7,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-static uint8_t good[SMALL_BYTES];
-
-static int
-open_at(struct cbf_store *s, const char *path, unsigned mode,
-        struct cbf_error *e)
-{
-    return cbf_store_open(s, path, &small_plan, mode, e);
-}
-
-static int
-is_empty_filter(const struct cbf_store *s)
-{
-    return s->map_bytes == SMALL_BYTES
-           && memcmp(s->base, good, SMALL_BYTES) == 0;
-}
-
 /* A refusal: code, nothing held, and no descriptor left. */
 static void
 refused(const char *path, int code, const char *name)

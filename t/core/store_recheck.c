@@ -2,47 +2,9 @@
  * store_recheck.c - a process that has inherited a handle and closed all its
  * descriptors: it gets the file back, by path or by the name that the kernel
  * knows, or does without where nobody can open the file any more.
- *
- * "Last" is counted in memory that all processes of this test share.
  */
-#include "store_help.h"
+#include "store_last.h"
 #include <pthread.h>
-
-static uint8_t good[SMALL_BYTES];
-
-struct seen {
-    unsigned calls;     /* of last() */
-    unsigned exclusive; /* ... in which nobody else could lock the file */
-};
-
-static struct seen *seen;
-
-/* What a caller does: changes words in the header, and here counts. */
-static void
-last(void *base)
-{
-    seen->calls++;
-    seen->exclusive += !flock_free("f", LOCK_SH);
-    ((uint8_t *)base)[16767]++;
-}
-
-static void
-fresh_file(void)
-{
-    unlink("f");
-    spew("f", good, SMALL_BYTES);
-    memset(seen, 0, sizeof *seen);
-}
-
-static void
-open_shared(struct cbf_store *s)
-{
-    struct cbf_error e;
-
-    if (cbf_store_open(s, "f", &small_plan, 0600, &e) != CBF_OK
-        || cbf_store_share(s, &e) != CBF_OK)
-        give_up("f");
-}
 
 static struct cbf_store shared;
 

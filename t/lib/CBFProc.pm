@@ -15,7 +15,7 @@ use Storable ();
 use Time::HiRes ();
 
 our @EXPORT = qw(watchdog spawn together in_time outcome gate handle_on
-    peek32 peek64 poke poke32 poke64 bytes_of table_of header_of tally_of
+    peek32 peek64 poke poke32 poke64 bytes_of put_bytes table_of header_of tally_of
     lock_words held_by until_true);
 
 # Where things stand in a file of format version 2.
@@ -352,6 +352,15 @@ sub bytes_of {
     my ($what) = @_;
     my $fh = ref $what ? $what : handle_on($what);
     return _peek($fh, 0, -s $fh);
+}
+
+# A file with these bytes and no others.
+sub put_bytes {
+    my ($path, $bytes) = @_;
+    open my $fh, '>:raw', $path or die "$path: $!";
+    print {$fh} $bytes;
+    close $fh or die "close: $!";
+    return;
 }
 
 sub header_of { substr bytes_of($_[0]), 0, $AT{table} }

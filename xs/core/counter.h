@@ -15,6 +15,7 @@
 
 #include "atomic.h"
 #include "killpoint.h"
+#include "unroll.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -112,9 +113,23 @@ cbf_packed_get(const uint8_t *table, const uint64_t *pos, uint32_t n)
 {
     uint64_t packed = 0;
 
+    CBF_UNROLL
     while (n-- > 0)
         packed = packed << 4 | cbf_counter_get(table, pos[n]);
     return packed;
+}
+
+/* Steps counter i one up or down, or not at all; it is not at the end of its
+ * range. */
+static inline void
+cbf_counter_step(uint8_t *table, uint64_t i, unsigned by, int up)
+{
+    uint8_t *at = table + (i >> 1);
+    unsigned step = by << (i & 1) * 4;
+
+    cbf_store8(at, (uint8_t)(up ? cbf_load8(at) + step
+                                : cbf_load8(at) - step));
+    CBF_KILL_POINT("item: one counter changed");
 }
 
 /*
@@ -126,16 +141,11 @@ cbf_packed_step(uint8_t *table, const uint64_t *pos, uint32_t n,
                 uint64_t flags, int up)
 {
     uint32_t i;
-    uint8_t *at;
-    unsigned step;
 
+    CBF_UNROLL
     for (i = 0; i < n; i++) {
-        at = table + (pos[i] >> 1);
-        step = (unsigned)(flags & 1) << (pos[i] & 1) * 4;
+        cbf_counter_step(table, pos[i], (unsigned)(flags & 1), up);
         flags >>= 4;
-        cbf_store8(at, (uint8_t)(up ? cbf_load8(at) + step
-                                    : cbf_load8(at) - step));
-        CBF_KILL_POINT("item: one counter changed");
     }
 }
 

@@ -58,19 +58,4 @@ cbf_walk_next(struct cbf_walk *w)
     return pos;
 }
 
-/* All positions of an item, in probe order; pos has room for n_probes. */
-static inline void
-cbf_probe_positions(const struct cbf_probe *p, struct cbf_hash h,
-                    uint64_t *pos)
-{
-    uint64_t step = h.hi | 1;
-    uint64_t at = h.lo;
-    uint32_t i;
-
-    for (i = 0; i < p->n_probes; i++) {
-        pos[i] = at & p->mask;
-        at += step;
-    }
-}
-
 #endif

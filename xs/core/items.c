@@ -168,22 +168,50 @@ cbf_count_of_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
 
 /* ---- changing ----------------------------------------------------------- */
 
+enum change { CHANGE_ADD, CHANGE_REMOVE, CHANGE_ADD_IF_ABSENT };
+
+/* What is done to an item; known when it is compiled, if possible. */
+struct how {
+    enum change change;
+    uint32_t n_probes;
+};
+
+/*
+ * Functions that change items are compiled twice, for the number of probes
+ * that the default rate brings and for any other.
+ */
+#define USUAL_PROBES 7
+
+HOT struct how
+usually(enum change change)
+{
+    return (struct how){ .change = change, .n_probes = USUAL_PROBES };
+}
+
+HOT struct how
+otherwise(const struct cbf *f, enum change change)
+{
+    return (struct how){ .change = change, .n_probes = f->probe.n_probes };
+}
+
 /*
  * Where an item's counters are, and on their way to this processor: also from
  * a near cache, for another writer may have them.  That costs a lone one 1 ns
  * an item; without it two writers of batches did 0.67 of what one does.
  */
-static inline void
-aim(const struct cbf *f, struct cbf_hash h, uint64_t pos[CBF_FMT_MAX_PROBES])
+HOT void
+aim(const struct cbf *f, struct cbf_hash h, uint64_t *pos, uint32_t n)
 {
+    struct cbf_walk w = cbf_walk_begin(&f->probe, h);
+    const uint8_t *counters = f->counters;
     uint32_t i;
 
-    cbf_probe_positions(&f->probe, h, pos);
-    for (i = 0; i < f->probe.n_probes; i++)
-        cbf_prefetch_write(f->counters + (pos[i] >> 1));
+    CBF_UNROLL
+    for (i = 0; i < n; i++) {
+        pos[i] = cbf_walk_next(&w);
+        cbf_prefetch_write(counters + (pos[i] >> 1));
+    }
 }
-
-enum change { CHANGE_ADD, CHANGE_REMOVE, CHANGE_ADD_IF_ABSENT };
 
 /* A half of an item: the up to 16 probes that fit one packed word. */
 HOT void
@@ -213,11 +241,11 @@ step_half(struct cbf *f, const uint64_t *pos, uint32_t n, uint64_t old,
  */
 HOT int
 change_item(struct cbf *f, struct cbf_hash h, const uint64_t *pos,
-            enum change change, struct cbf_tally *tally)
+            struct how how, struct cbf_tally *tally)
 {
     struct cbf_fmt_header *hdr = cbf_header(f);
     struct cbf_tally t = *tally; /* in registers, not where it may alias */
-    uint32_t n = f->probe.n_probes;
+    uint32_t n = how.n_probes;
     uint32_t first = n < CBF_PACKED ? n : CBF_PACKED;
     uint64_t old[2] = { 0, 0 };
     int absent;
@@ -229,69 +257,87 @@ change_item(struct cbf *f, struct cbf_hash h, const uint64_t *pos,
         absent |= (cbf_packed_equal(old[1], 0) & cbf_packed_first(n - first))
                   != 0;
     }
-    if (change == CHANGE_REMOVE && absent)
+    if (how.change == CHANGE_REMOVE && absent)
         return 0;
-    if (change == CHANGE_ADD_IF_ABSENT && !absent)
+    if (how.change == CHANGE_ADD_IF_ABSENT && !absent)
         return 0;
     cbf_journal_item(hdr, h, old, &t);
-    step_half(f, pos, first, old[0], change, &t);
+    step_half(f, pos, first, old[0], how.change, &t);
     if (n > first)
-        step_half(f, pos + first, n - first, old[1], change, &t);
+        step_half(f, pos + first, n - first, old[1], how.change, &t);
     cbf_kill_fence();
     cbf_journal_tally_store(&hdr->tally, &t);
     cbf_journal_done(hdr);
     *tally = t;
-    return change == CHANGE_ADD ? absent : 1;
+    return how.change == CHANGE_ADD ? absent : 1;
 }
 
 HOT int
-change_one(struct cbf *f, const void *item, size_t len, enum change change,
-           int *changed, struct cbf_error *e)
+change_one_by(struct cbf *f, struct cbf_hash h, struct how how, int *changed,
+              struct cbf_error *e)
 {
-    struct cbf_hash h = cbf_hash_item(item, len);
     uint64_t pos[CBF_FMT_MAX_PROBES];
     struct cbf_tally tally;
     int code;
 
     /* a cache line that is on its way before the lock is taken is not waited
      * for by everybody else */
-    aim(f, h, pos);
+    aim(f, h, pos, how.n_probes);
     code = cbf_write_begin(f, e);
     if (code != CBF_OK)
         return code;
     cbf_journal_tally_load(&cbf_header(f)->tally, &tally);
-    *changed = change_item(f, h, pos, change, &tally);
+    *changed = change_item(f, h, pos, how, &tally);
     cbf_write_end(f);
     return CBF_OK;
+}
+
+HOT int
+change_one(struct cbf *f, struct cbf_hash h, enum change change, int *changed,
+           struct cbf_error *e)
+{
+    if (f->probe.n_probes == USUAL_PROBES)
+        return change_one_by(f, h, usually(change), changed, e);
+    return change_one_by(f, h, otherwise(f, change), changed, e);
 }
 
 int
 cbf_add(struct cbf *f, const void *item, size_t len, int *changed,
         struct cbf_error *e)
 {
-    return change_one(f, item, len, CHANGE_ADD, changed, e);
+    return change_one(f, cbf_hash_item(item, len), CHANGE_ADD, changed, e);
 }
 
 int
 cbf_remove(struct cbf *f, const void *item, size_t len, int *changed,
            struct cbf_error *e)
 {
-    return change_one(f, item, len, CHANGE_REMOVE, changed, e);
+    return change_one(f, cbf_hash_item(item, len), CHANGE_REMOVE, changed, e);
 }
 
 int
 cbf_add_if_absent(struct cbf *f, const void *item, size_t len, int *changed,
                   struct cbf_error *e)
 {
-    return change_one(f, item, len, CHANGE_ADD_IF_ABSENT, changed, e);
+    return change_one(f, cbf_hash_item(item, len), CHANGE_ADD_IF_ABSENT,
+                      changed, e);
 }
 
+/* The items of one call, and what is told of them. */
+struct batch {
+    const struct cbf_hash *items;
+    size_t n;
+    uint8_t *each; /* whether it was changed, or NULL */
+    size_t *n_changed;
+};
+
 HOT int
-change_many(struct cbf *f, const struct cbf_hash *items, size_t n,
-            enum change change, uint8_t *each, size_t *n_changed,
-            struct cbf_error *e)
+change_many_by(struct cbf *f, const struct batch *b, struct how how,
+               struct cbf_error *e)
 {
     uint64_t pos[WRITE_AHEAD][CBF_FMT_MAX_PROBES];
+    const struct cbf_hash *items = b->items;
+    const size_t n = b->n;
     struct cbf_tally tally;
     size_t done = 0;
     size_t i;
@@ -299,42 +345,57 @@ change_many(struct cbf *f, const struct cbf_hash *items, size_t n,
     int yes;
 
     for (i = 0; i < n && i < WRITE_AHEAD; i++)
-        aim(f, items[i], pos[i]);
+        aim(f, items[i], pos[i], how.n_probes);
     code = cbf_write_begin(f, e);
     if (code != CBF_OK)
         return code;
     cbf_journal_tally_load(&cbf_header(f)->tally, &tally);
     for (i = 0; i < n; i++) {
-        yes = change_item(f, items[i], pos[i % WRITE_AHEAD], change, &tally);
+        yes = change_item(f, items[i], pos[i % WRITE_AHEAD], how, &tally);
         done += (size_t)yes;
-        if (each)
-            each[i] = (uint8_t)yes;
+        if (b->each)
+            b->each[i] = (uint8_t)yes;
         if (i + WRITE_AHEAD < n)
-            aim(f, items[i + WRITE_AHEAD], pos[i % WRITE_AHEAD]);
+            aim(f, items[i + WRITE_AHEAD], pos[i % WRITE_AHEAD],
+                how.n_probes);
     }
     cbf_write_end(f);
-    *n_changed = done;
+    *b->n_changed = done;
     return CBF_OK;
+}
+
+HOT int
+change_many(struct cbf *f, const struct batch *b, enum change change,
+            struct cbf_error *e)
+{
+    if (f->probe.n_probes == USUAL_PROBES)
+        return change_many_by(f, b, usually(change), e);
+    return change_many_by(f, b, otherwise(f, change), e);
 }
 
 int
 cbf_add_many(struct cbf *f, const struct cbf_hash *items, size_t n,
              size_t *n_changed, struct cbf_error *e)
 {
-    return change_many(f, items, n, CHANGE_ADD, NULL, n_changed, e);
+    const struct batch b = { items, n, NULL, n_changed };
+
+    return change_many(f, &b, CHANGE_ADD, e);
 }
 
 int
 cbf_remove_many(struct cbf *f, const struct cbf_hash *items, size_t n,
                 size_t *n_changed, struct cbf_error *e)
 {
-    return change_many(f, items, n, CHANGE_REMOVE, NULL, n_changed, e);
+    const struct batch b = { items, n, NULL, n_changed };
+
+    return change_many(f, &b, CHANGE_REMOVE, e);
 }
 
 int
 cbf_add_if_absent_many(struct cbf *f, const struct cbf_hash *items, size_t n,
                        uint8_t *each, size_t *n_changed, struct cbf_error *e)
 {
-    return change_many(f, items, n, CHANGE_ADD_IF_ABSENT, each, n_changed,
-                       e);
+    const struct batch b = { items, n, each, n_changed };
+
+    return change_many(f, &b, CHANGE_ADD_IF_ABSENT, e);
 }

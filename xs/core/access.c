@@ -92,7 +92,7 @@ cbf_write_settle(struct cbf *f, const struct cbf_owner *self,
 {
     int code = CBF_OK;
 
-    if (cbf_lock_ever_scanned(&f->lock))
+    if (cbf_lock_scanned(&f->lock))
         code = cbf_lock_drain(&f->lock, self, e);
     if (code == CBF_OK)
         code = settle(f, CBF_LOCK_HELD, e);

@@ -32,7 +32,7 @@ cbf_write_begin(struct cbf *f, struct cbf_error *e)
         || !cbf_lock_knows(&f->lock, self)
         || !cbf_lock_try_write(&f->lock, self))
         return cbf_write_begin_slow(f, e);
-    if (cbf_lock_ever_scanned(&f->lock) || cbf_is_sealed(f)
+    if (cbf_lock_scanned(&f->lock) || cbf_is_sealed(f)
         || cbf_load64(&hdr->journal.state) != 0
         || !cbf_journal_tally_valid(hdr))
         return cbf_write_settle(f, self, e);

@@ -111,6 +111,25 @@ examine_readers(struct cbf_lock *l, const struct cbf_lock_wait *w)
     return CBF_OK;
 }
 
+/*
+ * With the word held and every reader gone: takes their slots' bits away, so
+ * that a scan costs the next writer something and not all that follow.  A
+ * reader on its way in may lose its bit by that; it looks at it last.
+ */
+static void
+forget_readers(struct cbf_lock *l)
+{
+    uint32_t i;
+    uint64_t bits;
+
+    for (i = 0; i < CBF_FMT_BITMAP_WORDS; i++) {
+        bits = cbf_load64(&l->bitmap[i]);
+        if (bits != 0)
+            cbf_fetch_and64(&l->bitmap[i], ~bits);
+    }
+    CBF_KILL_POINT("write: readers forgotten");
+}
+
 /* Waits until no reader holds the lock; we hold the word.  0 or a code. */
 static int
 drain_readers(struct cbf_lock *l, struct cbf_lock_wait *w)
@@ -122,8 +141,10 @@ drain_readers(struct cbf_lock *l, struct cbf_lock_wait *w)
     for (;;) {
         seen = cbf_acquire32(&l->header->drain);
         at = spin_until_drained(l);
-        if (at == UINT32_MAX)
+        if (at == UINT32_MAX) {
+            forget_readers(l);
             return CBF_OK;
+        }
         error = cbf_lock_sleep(&l->header->drain, seen, CBF_LOCK_PARK_NS);
         if (error != ETIMEDOUT && error != EINTR)
             continue;
@@ -162,7 +183,7 @@ cbf_lock_write(struct cbf_lock *l, const struct cbf_owner *self,
             return result;
         cbf_lock_sign(l->header, self);
     }
-    if (cbf_lock_ever_scanned(l) && cbf_lock_drain(l, self, e) != CBF_OK)
+    if (cbf_lock_scanned(l) && cbf_lock_drain(l, self, e) != CBF_OK)
         return CBF_LOCK_FAILED;
     return result;
 }
@@ -240,30 +261,41 @@ read_leave(struct cbf_lock *l, uint32_t at)
     cbf_lock_rouse(&l->header->drain, INT_MAX);
 }
 
+/*
+ * One try: raises `held`, sets the slot's bit, and only then looks.  A writer
+ * that has the word by then is given way to.  So is one that had it in between
+ * and took the bit away: the next writer would not look at this slot.  1 if
+ * the lock is held.
+ */
+static int
+read_enter(struct cbf_lock *l, uint32_t at)
+{
+    uint64_t *word = &l->bitmap[at / 64];
+    uint64_t bit = (uint64_t)1 << (at % 64);
+
+    cbf_fetch_add32(&l->slots[at].owner.part.held, 1);
+    CBF_KILL_POINT("read: held raised");
+    if (!(cbf_acquire64(word) & bit))
+        cbf_fetch_or64(word, bit);
+    CBF_KILL_POINT("read: bit set");
+    if (cbf_acquire32(&l->header->writer) == 0 && (cbf_acquire64(word) & bit))
+        return 1;
+    read_leave(l, at);
+    return 0;
+}
+
 enum cbf_lock_result
 cbf_lock_read(struct cbf_lock *l, const struct cbf_owner *self,
               struct cbf_error *e)
 {
     struct cbf_lock_wait w = { .self = self, .e = e };
     uint32_t at = cbf_lock_own_slot(l, self);
-    uint64_t bit;
     enum cbf_lock_result result = CBF_LOCK_HELD;
 
     if (at == UINT32_MAX)
         return CBF_LOCK_NO_READ_SLOT;
-    bit = (uint64_t)1 << (at % 64);
-    if (!(cbf_load64(&l->bitmap[at / 64]) & bit))
-        cbf_fetch_or64(&l->bitmap[at / 64], bit);
-    for (;;) {
-        cbf_fetch_add32(&l->slots[at].owner.part.held, 1);
-        CBF_KILL_POINT("read: held raised");
-        if (cbf_acquire32(&l->header->writer) == 0)
-            break;
-        read_leave(l, at);
+    while (result == CBF_LOCK_HELD && !read_enter(l, at))
         result = read_wait(l, &w);
-        if (result != CBF_LOCK_HELD)
-            break;
-    }
     cbf_lock_end_turn(l->header, &w);
     return result;
 }

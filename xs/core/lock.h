@@ -104,10 +104,11 @@ cbf_lock_try_write(struct cbf_lock *l, const struct cbf_owner *self)
     return 1;
 }
 
-/* Whether any process ever took it shared: most of the time none did, and both
- * cache lines of the bitmap are 0.  Behind the swap of the writer word. */
+/* Whether any process may hold it shared: one has since a writer last looked.
+ * Most of the time none has, and both cache lines of the bitmap are 0.  Behind
+ * the swap of the writer word. */
 static inline int
-cbf_lock_ever_scanned(const struct cbf_lock *l)
+cbf_lock_scanned(const struct cbf_lock *l)
 {
     cbf_after_swap();
     return cbf_any_set(l->bitmap, CBF_FMT_BITMAP_WORDS);

@@ -12,17 +12,21 @@
  *   writer   0, or who holds the write lock.  0 -> holder by compare-and-swap;
  *            holder -> 0 by the holder; dead holder -> another by takeover.
  *   parked   how many sleep on `writer`, writers and readers apart, and
- * whether a writer was woken and has not run yet, and whether one has
- *            waited for so long that newcomers hold back.  Only a hint: the
- *            dead leave it too high, and every sleep ends by itself.
+ *            whether a writer was woken and has not run yet, and whether one
+ *            has waited for so long that newcomers hold back.  Only a hint:
+ *            the dead leave it too high, and every sleep ends by itself.
  *   drain    counts readers that left while a writer waited; a futex.
  *   slots    `held` of a process's slot counts its shared locks.
- *   bitmap   which slots ever held a shared lock; the only ones a writer looks
- *            at.
+ *   bitmap   which slots may hold a shared lock: set by their readers, cleared
+ *            with the slot, or by a writer that saw all readers leave.  A
+ *            writer looks at no others.
  *
- * A reader raises `held` and then looks at `writer`; a writer takes `writer`
- * and then looks at `held`; each with full ordering, so at least one of them
- * sees the other, and it is the reader that steps back.
+ * A reader raises `held`, sets its bit, and then looks at `writer`; a writer
+ * takes `writer` and then looks at bits and `held`; each with full ordering,
+ * so at least one of them sees the other, and it is the reader that steps
+ * back.  A writer clears bits only before it frees the word; so a reader that
+ * finds the word free, and after that its bit still set, is seen by all who
+ * take the word later.
  */
 #ifndef CBF_LOCK_PRIVATE_H
 #define CBF_LOCK_PRIVATE_H

@@ -33,57 +33,21 @@ void
 contains(self, item)
     SV *self
     SV *item
+  ALIAS:
+    contains = XS_CONTAINS
+    count_of = XS_COUNT_OF
+    add = XS_ADD
+    remove = XS_REMOVE
+    add_if_absent = XS_ADD_IF_ABSENT
   PREINIT:
     dXSTARG;
     IV answer;
   CODE:
-    XS_LOOK(answer, XS_CONTAINS, cbf_contains);
-    XS_RETURN_IV(answer);
-
-void
-count_of(self, item)
-    SV *self
-    SV *item
-  PREINIT:
-    dXSTARG;
-    IV answer;
-  CODE:
-    XS_LOOK(answer, XS_COUNT_OF, cbf_count_of);
-    XS_RETURN_IV(answer);
-
-void
-add(self, item)
-    SV *self
-    SV *item
-  PREINIT:
-    dXSTARG;
-    IV changed;
-  CODE:
-    changed = xs_change(aTHX_ cv, XS_ADD, self, item, cbf_add);
-    XS_RETURN_IV(changed);
-
-void
-remove(self, item)
-    SV *self
-    SV *item
-  PREINIT:
-    dXSTARG;
-    IV changed;
-  CODE:
-    changed = xs_change(aTHX_ cv, XS_REMOVE, self, item, cbf_remove);
-    XS_RETURN_IV(changed);
-
-void
-add_if_absent(self, item)
-    SV *self
-    SV *item
-  PREINIT:
-    dXSTARG;
-    IV changed;
-  CODE:
-    changed = xs_change(aTHX_ cv, XS_ADD_IF_ABSENT, self, item,
-                        cbf_add_if_absent);
-    XS_RETURN_IV(changed);
+    xs_hot_adopt(aTHX);
+    answer = xs_hot(aTHX_ cv, (enum xs_op)ix, self, item);
+    XS_SET_TARG(answer);
+    ST(0) = TARG;
+    XSRETURN(1);
 
  # ---- batches
 
@@ -324,7 +288,9 @@ refresh(self)
     IV switched;
   CODE:
     switched = xs_refresh(aTHX_ cv, self);
-    XS_RETURN_IV(switched);
+    XS_SET_TARG(switched);
+    ST(0) = TARG;
+    XSRETURN(1);
 
  # ---- looking
 

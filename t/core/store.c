@@ -8,10 +8,12 @@
  * store_replace.c.
  */
 #include "store_help.h"
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 
 /* ---- anonymous and memfd ------------------------------------------------ */
 
@@ -42,6 +44,60 @@ test_anonymous(void)
     is_u64(cbf_store_anonymous(&s, &huge, &e), CBF_E_MEMORY,
            "no room: an error");
     ok(!s.base, "... and nothing mapped");
+}
+
+/* Whether the kernel was asked for huge pages in the mapping at base. */
+static int
+is_huge(const void *base)
+{
+    char start[32];
+    char line[1024];
+    FILE *maps = fopen("/proc/self/smaps", "r");
+    int here = 0;
+    int found = -1;
+
+    if (!maps)
+        give_up("smaps");
+    snprintf(start, sizeof start, "%lx-", (unsigned long)base);
+    while (found < 0 && fgets(line, sizeof line, maps)) {
+        if (strncmp(line, start, strlen(start)) == 0)
+            here = 1;
+        if (here && strncmp(line, "VmFlags:", 8) == 0)
+            found = strstr(line, " hg") != NULL;
+    }
+    fclose(maps);
+    return found;
+}
+
+static int
+is_tmpfs(const char *path)
+{
+    struct statfs fs;
+
+    return statfs(path, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+}
+
+static void
+test_huge_pages(void)
+{
+    struct cbf_store s;
+    struct cbf_error e;
+    void *any = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                     0);
+    int can = madvise(any, 4096, MADV_HUGEPAGE) == 0;
+
+    munmap(any, 4096);
+    cbf_store_anonymous(&s, &small_plan, &e);
+    is_u64((uint64_t)is_huge(s.base), (uint64_t)can,
+           "anonymous: huge pages are asked for");
+    cbf_store_close(&s, NULL);
+    cbf_store_memfd(&s, NULL, &small_plan, &e);
+    is_u64((uint64_t)is_huge(s.base), (uint64_t)can, "a memfd: too");
+    cbf_store_close(&s, NULL);
+    is_u64(open_at(&s, "huge", 0600, &e), CBF_OK, "a file");
+    is_u64((uint64_t)is_huge(s.base), (uint64_t)(can && is_tmpfs("huge")),
+           "... only if it is memory");
+    cbf_store_close(&s, NULL);
 }
 
 static int
@@ -274,6 +330,7 @@ main(void)
     enter_directory();
     hand_made(good);
     test_anonymous();
+    test_huge_pages();
     is_u64(in_child(child_adds), 0,
            "anonymous memory is shared with a child");
     test_memfd();

@@ -11,11 +11,13 @@
 #endif
 #include "store_private.h"
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -171,6 +173,22 @@ map_failed(struct cbf_error *e)
     return cbf_error_system(e, "mmap");
 }
 
+/*
+ * Counters are looked at anywhere, so in a large table of small pages most of
+ * the time goes into finding the page: with huge ones adds took a third less
+ * (bench/README).  They are asked for where the kernel may grant them, which
+ * is memory that is a file: what is not flushed anywhere, and tmpfs.  On files
+ * of a disk the same advice would read 2 MiB for each page that is touched.
+ */
+static void
+ask_for_huge_pages(const struct cbf_store *s)
+{
+    struct statfs fs;
+
+    if (s->fd < 0 || (fstatfs(s->fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC))
+        madvise(s->base, s->map_bytes, MADV_HUGEPAGE);
+}
+
 int
 cbf_store_map(struct cbf_store *s, int prot, struct cbf_error *e)
 {
@@ -185,6 +203,7 @@ cbf_store_map(struct cbf_store *s, int prot, struct cbf_error *e)
     /* Items fall anywhere: reading ahead would fill memory with pages, and a
      * sparse file's page cache with holes, that nobody asked for. */
     madvise(base, bytes, MADV_RANDOM);
+    ask_for_huge_pages(s);
     /* The size was checked before; between then and now it could change. */
     if (fstat(s->fd, &st) != 0)
         return cbf_error_system(e, "fstat");
@@ -292,6 +311,7 @@ cbf_store_anonymous(struct cbf_store *s, const struct cbf_geometry *plan,
     s->base = base;
     s->map_bytes = plan->file_bytes;
     s->geometry = *plan;
+    ask_for_huge_pages(s);
     cbf_store_format(base, plan);
     return CBF_OK;
 }

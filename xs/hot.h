@@ -78,9 +78,9 @@ xs_hot(pTHX_ CV *cv, enum xs_op op, SV *self, SV *item)
 }
 
 /*
- * What an op that calls does instead of perl's pp_entersub.  On the stack, from
- * the mark on: the object, the item, the sub.  They stay there until it is
- * sure that the call is answered here.
+ * What an op that calls does instead of perl's pp_entersub.  On the stack,
+ * from the mark on: the object, the item, the sub.  They stay there until it
+ * is sure that the call is answered here.
  */
 static OP *
 xs_hot_pp(pTHX)

@@ -110,8 +110,8 @@ sub try_disk {
         [sort qw(ballast large.cbf old.cbf sealed.cbf)],
         "$kind, full: nothing half made is left");
 
-    # Whoever died of it had the lock; others go on, with whole items.  In a
-    # tmpfs even looking at a hole takes room.
+    # Whoever died of it, with the lock or without; others go on, with whole
+    # items.  In a tmpfs even looking at a hole takes room.
     my $r = guarded(10, sub {
         my $s = $large->stats;
         return $s->{items} == int $s->{items} ? 'whole' : 'part';

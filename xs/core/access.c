@@ -17,9 +17,11 @@ introduce(struct cbf *f, const struct cbf_owner *self, struct cbf_error *e)
 {
     int code = cbf_store_recheck(&f->store, e);
 
-    if (code == CBF_OK)
-        cbf_lock_register(&f->lock, self);
-    return code;
+    if (code != CBF_OK)
+        return code;
+    cbf_lock_register(&f->lock, self);
+    cbf_touch_anew(&f->touch);
+    return CBF_OK;
 }
 
 /*

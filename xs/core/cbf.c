@@ -69,6 +69,8 @@ attach(struct cbf *f)
     f->refs = 1;
     f->readonly = f->store.kind == CBF_STORE_READONLY;
     cbf_lock_init(&f->lock, f->store.base);
+    if (!f->readonly)
+        cbf_touch_begin(&f->touch, f->table.counters, f->table.counter_bytes);
 }
 
 /* Ends every constructor: the handle on success, nothing left on failure. */
@@ -196,6 +198,7 @@ cbf_unref(struct cbf *f)
     if (f->store.kind != CBF_STORE_READONLY)
         cbf_lock_leave(&f->lock);
     cbf_store_close(&f->store, close_alone);
+    cbf_touch_end(&f->touch);
     free(f);
     errno = saved;
 }

@@ -14,6 +14,7 @@
 #include "journal.h"
 #include "lock.h"
 #include "store.h"
+#include "touch.h"
 
 struct cbf {
     /* what point reads need comes first; constant after open */
@@ -22,6 +23,7 @@ struct cbf {
 
     struct cbf_journal_table table; /* the same for writers; constant */
     struct cbf_lock lock;
+    struct cbf_touch touch;
     struct cbf_store store;
     uint32_t refs;     /* atomic */
     uint32_t readonly; /* never back to 0; atomic */

@@ -195,6 +195,24 @@ otherwise(const struct cbf *f, enum change change)
 }
 
 /*
+ * Page faults come before the lock.  Only for what will write: a remove or an
+ * add_if_absent of what is there finds pages that somebody has written.
+ */
+static void
+touch_pages(struct cbf *f, const struct cbf_hash *items, size_t n)
+{
+    if (!cbf_is_sealed(f))
+        cbf_touch_items(&f->touch, &f->probe, items, n);
+}
+
+/* By value, so that the caller's copy can stay in registers. */
+static __attribute__((noinline)) void
+touch_pages_of(struct cbf *f, struct cbf_hash h)
+{
+    touch_pages(f, &h, 1);
+}
+
+/*
  * Where an item's counters are, and on their way to this processor: also from
  * a near cache, for another writer may have them.  That costs a lone one 1 ns
  * an item; without it two writers of batches did 0.67 of what one does.
@@ -280,6 +298,8 @@ change_one_by(struct cbf *f, struct cbf_hash h, struct how how, int *changed,
     struct cbf_tally tally;
     int code;
 
+    if (how.change != CHANGE_REMOVE && cbf_touch_needed(&f->touch))
+        touch_pages_of(f, h);
     /* a cache line that is on its way before the lock is taken is not waited
      * for by everybody else */
     aim(f, h, pos, how.n_probes);
@@ -344,6 +364,8 @@ change_many_by(struct cbf *f, const struct batch *b, struct how how,
     int code;
     int yes;
 
+    if (how.change != CHANGE_REMOVE && cbf_touch_needed(&f->touch))
+        touch_pages(f, items, n);
     for (i = 0; i < n && i < WRITE_AHEAD; i++)
         aim(f, items[i], pos[i], how.n_probes);
     code = cbf_write_begin(f, e);

@@ -18,7 +18,7 @@ _cbf()
         return
     fi
     case ${COMP_WORDS[1]} in
-        add)       options="$items -u --new -a --atomic" ;;
+        add)       options="$items -u --new -s --stream -a --atomic" ;;
         build)     options="$items $plan -m --mode" ;;
         check)     options="$items -v --invert-match -c --count" ;;
         count-of)  options=$items ;;
@@ -29,7 +29,7 @@ _cbf()
         import)    options='-m --mode -w --mutable' ;;
         info)      options='-J --json -P --prometheus' ;;
         merge)     options='-o --output -m --mode' ;;
-        remove)    options=$items ;;
+        remove)    options="$items -s --stream" ;;
         size)      options="$plan -b --bytes -J --json" ;;
         verify)    options='-q --quiet' ;;
         help)

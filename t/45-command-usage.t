@@ -12,7 +12,9 @@ use CBFCommand;
 use CBFTest;
 use Data::CountingBloomFilter::Shared;
 use Data::CountingBloomFilter::Shared::Command;
+use Data::CountingBloomFilter::Shared::Command::Input;
 use Data::CountingBloomFilter::Shared::Command::Progress;
+use Data::CountingBloomFilter::Shared::Command::Spool;
 
 watchdog(90);
 
@@ -72,7 +74,7 @@ subtest 'manual page' => sub {
     my %part = $commands =~ /^=head2 (\S+)\n(.*?)(?=^=head2 |\z)/msg;
     my ($items) = $pod =~ /^=head2 Items\n(.*?)^=head2 /ms;
     is(join(' ', sort keys %part), "@names", 'a part for each command');
-    my @shared = grep { !/help|-h\z/ } $COMMAND->options_of('remove');
+    my @shared = grep { !/help|-h\z/ } $COMMAND->options_of('count-of');
     my %shared = map { $_ => 1 } @shared;
     like($items, qr/B<\Q$_\E>/, "Items: $_") for @shared;
     for my $name (@names) {
@@ -154,6 +156,14 @@ subtest 'progress' => sub {
         $p->end;
         $p->say('done');
     }), '', '... or none');
+    my $input = spew("$dir/input", "a line\n" x 20_000);
+    is($told->(sub {
+        local *Time::HiRes::time = sub { $now += 0.3 };
+        (my $class = $COMMAND . '::Input')->new(
+            { name => 'add', jobs => 1 }, $input)->run_whole(
+            batch => sub { '' }, report => sub { return () });
+    }), "add, reading: 0.1 MB (93 %), 1 s\nadd: 0.1 MB (93 %), 1 s\n",
+        '... twice, of what is read twice');
 
     local $INC{'Term/ProgressBar.pm'} = __FILE__;
     my @calls;

@@ -191,7 +191,7 @@ for my $which (0, 1) {
 {
     unlink $f;
     my $filter = $CLASS->new($f, 1000);
-    my ($run, $wr) = at_work(3, ['add', '-j3', $f]);
+    my ($run, $wr) = at_work(3, ['add', '--stream', '-j3', $f]);
     $filter->freeze;
     local $SIG{PIPE} = 'IGNORE';
     CBFProc::until_true(10, sub { !syswrite $wr, $block, 20_000 });

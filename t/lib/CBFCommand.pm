@@ -11,8 +11,8 @@ use POSIX ();
 use Test::More ();
 use CBFTest ();
 
-our @EXPORT = qw(cbf start_cbf fails names_in lines terminal read_terminal
-    children_of $CBF);
+our @EXPORT = qw(cbf start_cbf end_of fails names_in lines feed unread
+    terminal read_terminal children_of $CBF);
 
 my $ROOT = File::Spec->rel2abs(
     File::Spec->catdir(File::Basename::dirname(__FILE__), '..', '..'));
@@ -26,7 +26,7 @@ my $n   = 0;
 
 # Starts it.  in: text for standard input; in_from, out_to, err_to: handles
 # instead; env: variables, undef to remove one; group: 1 for a process group of
-# its own.  Returns what end_of takes.
+# its own; limits: what the shell's ulimit is told.  Returns what end_of takes.
 sub start_cbf {
     my ($args, %opt) = @_;
     my $base = "$dir/" . $n++;
@@ -44,7 +44,9 @@ sub start_cbf {
         _redirect(\*STDIN,  '<', $opt{in_from}, "$base.in");
         _redirect(\*STDOUT, '>', $opt{out_to},  "$base.out");
         _redirect(\*STDERR, '>', $opt{err_to},  "$base.err");
-        exec @PERL, $CBF, @$args or POSIX::_exit(127);
+        my @shell = $opt{limits}
+            ? ('sh', '-c', "ulimit $opt{limits}; exec \"\$@\"", 'sh') : ();
+        exec @shell, @PERL, $CBF, @$args or POSIX::_exit(127);
     }
     POSIX::setpgid($pid, $pid) if $opt{group};
     return { pid => $pid, base => $base, args => $args };
@@ -98,6 +100,24 @@ sub names_in {
 }
 
 sub lines { return join '', map { "$_\n" } @_ }
+
+# All of a text into a pipe.
+sub feed {
+    my ($pipe, $text) = @_;
+    my $put = 0;
+    while ($put < length $text) {
+        $put += syswrite($pipe, $text, 60_000, $put) || die "pipe: $!";
+    }
+    return;
+}
+
+# Bytes in a pipe that nobody has read yet.
+sub unread {
+    my ($pipe) = @_;
+    my $n = pack 'i', 0;
+    ioctl $pipe, 0x541b, $n or return 0;
+    return unpack 'i', $n;
+}
 
 # ---- processes -----------------------------------------------------------
 

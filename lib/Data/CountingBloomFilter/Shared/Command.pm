@@ -20,8 +20,9 @@ my $JSON  = 'json|J';
 # Each: module and function, least and most arguments, options.
 my %COMMAND = (
     create => ['Files', 'create', 1, 1, @PLAN, $MODE],
-    add    => ['Items', 'add', 1, undef, @ITEMS, qw(new|u atomic|a)],
-    remove => ['Items', 'remove', 1, undef, @ITEMS],
+    add    => ['Items', 'add', 1, undef, @ITEMS,
+        qw(new|u atomic|a stream|s)],
+    remove => ['Items', 'remove', 1, undef, @ITEMS, 'stream|s'],
     check  => ['Items', 'check', 1, undef, @ITEMS,
         qw(invert-match|v count|c)],
     'count-of' => ['Items', 'count_of', 1, undef, @ITEMS],

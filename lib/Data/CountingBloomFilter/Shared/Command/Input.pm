@@ -8,7 +8,7 @@ use 5.022;
 use strict;
 use warnings;
 use Data::CountingBloomFilter::Shared::Command::Process
-    qw(stop_if_signalled write_out);
+    qw(one_line stop_if_signalled undisturbed write_out);
 use Data::CountingBloomFilter::Shared::Command::Progress;
 use Data::CountingBloomFilter::Shared::Command::Workers ();
 
@@ -140,7 +140,8 @@ sub _count_in {
 }
 
 # {read} appends a block to the string behind a reference and returns how many
-# bytes, 0 at the end; {handle} is there if another process can read it, too.
+# bytes, 0 at the end; {handle} is there if another process can read it, too;
+# {shown} is its name in messages; {path} names a file that is read as it is.
 sub open_source {
     my ($file) = @_;
     my $handle;
@@ -155,17 +156,47 @@ sub open_source {
     my $shown = $file eq '-' ? 'standard input' : $file;
     return {
         handle => $handle,
+        shown  => $shown,
+        path   => $file eq '-' ? undef : $file,
         read   => sub {
-            my ($buffer) = @_;
-            while (1) {
-                my $n = sysread $handle, $$buffer, $BLOCK_BYTES,
-                    length $$buffer;
-                return $n if defined $n;
-                die "$shown: $!\n" if !$!{EINTR};
-                stop_if_signalled();
-            }
+            return _read_block($handle, $_[0], $BLOCK_BYTES, $shown);
         },
     };
+}
+
+sub _read_block {
+    my ($handle, $buffer, $bytes, $shown) = @_;
+    while (1) {
+        my $n = sysread $handle, $$buffer, $bytes, length $$buffer;
+        return $n if defined $n;
+        die "$shown: $!\n" if !$!{EINTR};
+        stop_if_signalled();
+    }
+}
+
+# A part of Spool's as such a source.
+sub _source_again {
+    my ($part) = @_;
+    my ($at, $end) = ($part->{start}, $part->{start} + $part->{bytes});
+    if (my $text = $part->{text}) {
+        return { read => sub {
+            my $n = $end - $at < $BLOCK_BYTES ? $end - $at : $BLOCK_BYTES;
+            ${ $_[0] } .= substr $$text, $at, $n;
+            $at += $n;
+            return $n;
+        } };
+    }
+    my $handle =
+        Data::CountingBloomFilter::Shared::Command::Spool::handle_of($part);
+    sysseek $handle, $at, 0 or die "$part->{shown}: $!\n";
+    return { handle => $handle, read => sub {
+        # Asked each time, for other processes read from it as well.
+        my $left = $end - sysseek $handle, 0, 1;
+        return 0 if $left <= 0;
+        return _read_block($handle, $_[0],
+            $left < $BLOCK_BYTES ? $left : $BLOCK_BYTES, $part->{shown})
+            || die "$part->{shown}: changed while it was read\n";
+    } };
 }
 
 sub _uncompressed {
@@ -181,7 +212,8 @@ sub _uncompressed {
     };
     $why->() if !$z;
     return {
-        read => sub {
+        shown => $file,
+        read  => sub {
             my ($buffer) = @_;
             my $n = $z->read($$buffer, $BLOCK_BYTES, length $$buffer);
             $why->() if $n < 0;
@@ -268,7 +300,7 @@ sub run {
     my $progress = $self->{progress} =
         Data::CountingBloomFilter::Shared::Command::Progress->new(
         $self->{name}, $self->{quiet} || $do{prints} && -t STDOUT ? ()
-            : (total => $self->_total));
+            : (total => $self->{bytes} // $self->_total));
     my @sum;
     if (my @items = @{ $self->{items} }) {
         write_out($do{batch}->(\@items, \@items));
@@ -283,13 +315,56 @@ sub run {
     return map { ($sum[$_] || 0) + $own[$_] } 0 .. $#own;
 }
 
+# The same for what changes a filter, wholly or not at all: all of the input is
+# read to its end before the first batch, and signals wait for the last one.
+sub run_whole {
+    my ($self, %do) = @_;
+    my ($batch, $prepare, $begun) = @do{qw(batch prepare)};
+    $do{batch} = sub {
+        my $out = $batch->(@_);
+        $begun = 1;
+        return $out;
+    };
+    $do{prepare} = sub {
+        $begun = 1;
+        $prepare->(@_) if $prepare;
+    };
+    $self->_read_ahead;
+    my @sum;
+    return @sum if eval {
+        @sum = undisturbed(sub { return $self->run(%do) });
+        1;
+    };
+    die $@ if !$begun;
+    die one_line($@) . "; a part of the items is in\n";
+}
+
+# Reads everything, and has it read again by run.
+sub _read_ahead {
+    my ($self) = @_;
+    return if !@{ $self->{files} };
+    require Data::CountingBloomFilter::Shared::Command::Spool;
+    my $progress = Data::CountingBloomFilter::Shared::Command::Progress->new(
+        "$self->{name}, reading",
+        $self->{quiet} ? () : (total => $self->_total));
+    my $spool = Data::CountingBloomFilter::Shared::Command::Spool->new;
+    for my $file (@{ $self->{files} }) {
+        $spool->take(open_source($file), sub { $progress->more($_[0]) });
+    }
+    $progress->end;
+    $self->{files} = [$spool->parts];
+    $self->{bytes} = 0;
+    $self->{bytes} += $_->{bytes} for @{ $self->{files} };
+    return;
+}
+
 # A last line about what was done, where there was progress to be seen.
 sub say { return $_[0]{progress}->say($_[1]) }
 
 # One file; what other processes than this have found.
 sub _run_file {
     my ($self, $do, $file, $progress) = @_;
-    my $source = open_source($file);
+    my $source = ref $file ? _source_again($file) : open_source($file);
     my ($buffer, $read, $rest) = ('', 0, '');
     my $rest_max = Data::CountingBloomFilter::Shared::Command::Workers
         ->REST_MAX;
@@ -301,16 +376,24 @@ sub _run_file {
         write_out($self->batches($do->{batch}, \$buffer));
         return if $self->{stopped};
         $buffer = $rest;
-        last if defined $rest && $self->{jobs} > 1 && $source->{handle}
-            && $read >= $ALONE_BYTES && length $rest <= $rest_max;
+        next if !defined $rest || $self->{jobs} == 1 || !$source->{handle}
+            || $read < $ALONE_BYTES || length $rest > $rest_max;
+        my $others = $self->_run_in_ring($do, $source, $rest, $progress);
+        return @$others if $others;
+        $self->{jobs} = 1;
     }
-    return if !defined $rest;
-    return Data::CountingBloomFilter::Shared::Command::Workers->run(
-        $self->{jobs}, $do, $rest,
+    return;
+}
+
+# The rest of a file, by several processes; undef if there can't be any others.
+sub _run_in_ring {
+    my ($self, $do, $source, $rest, $progress) = @_;
+    my $class = 'Data::CountingBloomFilter::Shared::Command::Workers';
+    return $class->run($self->{jobs}, $do, $rest,
         sub {
             my ($text) = @_;
-            return read_items($source, $text, $self->{separator}, $rest_max,
-                $SHARE_BYTES);
+            return read_items($source, $text, $self->{separator},
+                $class->REST_MAX, $SHARE_BYTES);
         },
         sub { return $self->batches($do->{batch}, $_[0]) },
         $progress);
@@ -341,6 +424,10 @@ Dies if a file can't be read, before anything is.
 =head2 run(%callbacks)
 
 Reads everything; see the comment above it.
+
+=head2 run_whole(%callbacks)
+
+The same, but reads everything to its end before anything is done with it.
 
 =head2 alone, stop
 

@@ -41,6 +41,10 @@ sub _text {
 
 sub add {
     my ($option, $file, @inputs) = @_;
+    for my $other (qw(new stream)) {
+        die "--atomic and --$other exclude each other\n"
+            if $option->{atomic} && $option->{$other};
+    }
     my $input  = _input('add', $option, @inputs);
     my $target = open_writing($file);
     my $filter = $option->{atomic} ? _scratch($target) : $target;
@@ -48,7 +52,11 @@ sub add {
     # Several processes would leave it open which of two equal lines is the
     # first, and so what is printed.
     $input->alone if $option->{new};
-    ($n, $new) = $input->run(
+    # What --new prints is work for the next program: an item that was added, and
+    # is never printed because something failed, would be lost to it.
+    my $run = $option->{stream} || $option->{new} || $option->{atomic}
+        ? 'run' : 'run_whole';
+    ($n, $new) = $input->$run(
         prints => $option->{new},
         report => sub { return ($n, $new) },
         batch  => sub {
@@ -64,7 +72,7 @@ sub add {
         },
     );
     $target->merge($filter) if $option->{atomic};
-    $input->say("$n items, $new of them new");
+    $input->say("$n items" . ($option->{atomic} ? '' : ", $new of them new"));
     return 0;
 }
 
@@ -86,7 +94,8 @@ sub remove {
     my ($n, $removed) = (0, 0);
     # What of two removals finds an item must not be left to chance.
     $input->alone;
-    ($n, $removed) = $input->run(
+    my $run = $option->{stream} ? 'run' : 'run_whole';
+    ($n, $removed) = $input->$run(
         report => sub { return ($n, $removed) },
         batch  => sub {
             my $items = _there($input, $_[0]);

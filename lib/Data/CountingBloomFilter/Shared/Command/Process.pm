@@ -10,7 +10,7 @@ use Errno ();
 use Exporter 'import';
 
 our @EXPORT_OK = qw(attempt one_line watch_signals stop_if_signalled
-    end_by_signal leave undisturbed write_out is_broken_pipe);
+    end_by_signal leave undisturbed write_out write_all is_broken_pipe);
 
 my $CLASS = 'Data::CountingBloomFilter::Shared';
 
@@ -46,13 +46,15 @@ sub one_line {
 }
 
 # From now on these signals unwind the program, so that it can tidy up.  One
-# that is ignored stays so, as nohup wants it.
+# that is ignored stays so, as nohup wants it.  A file that would grow beyond a
+# limit is an error of the call that writes.
 sub watch_signals {
     my $owner = $$;
+    $SIG{XFSZ} = 'IGNORE';
     for my $name (@ENDING) {
         next if defined $SIG{$name} && $SIG{$name} eq 'IGNORE';
         $SIG{$name} = sub {
-            leave() if $$ != $owner;
+            leave() if $$ != $owner && !$held;
             $caught //= $_[0];
             die "interrupted\n" if !$held;
         };
@@ -69,11 +71,12 @@ sub leave {
 
 # What dies in a handler may be caught by a library on its way; this finds out.
 sub stop_if_signalled {
-    die "interrupted\n" if defined $caught;
+    die "interrupted\n" if defined $caught && !$held;
     return;
 }
 
-# Runs code that they must not take apart, and returns its value.
+# Runs code that they must not take apart, and returns its value; the children
+# that it makes pay no attention to them either.
 sub undisturbed {
     my ($code) = @_;
     local $held = 1;
@@ -91,18 +94,20 @@ sub end_by_signal {
     return;
 }
 
-# Standard output, all of it, past any layer.
-sub write_out {
-    my ($text) = @_;
+# All of a text, past any layer of the handle.
+sub write_all {
+    my ($handle, $shown, $text) = @_;
     my $done = 0;
-    while ($done < length $text) {
-        my $n = syswrite STDOUT, $text, length($text) - $done, $done;
+    while ($done < length $$text) {
+        my $n = syswrite $handle, $$text, length($$text) - $done, $done;
         if    (defined $n) { $done += $n }
         elsif ($!{EINTR})  { stop_if_signalled() }
-        else               { die "standard output: $!\n" }
+        else               { die "$shown: $!\n" }
     }
     return;
 }
+
+sub write_out { return write_all(\*STDOUT, 'standard output', \$_[0]) }
 
 # Whether this is what write_out died of when nobody reads any more.
 sub is_broken_pipe {
@@ -145,9 +150,12 @@ code that they must not take apart; ends the process by the one that came.
 
 Ends a child process, which has nothing to tidy up.
 
-=head2 write_out($text), is_broken_pipe($error)
+=head2 write_all($handle, $name, \$text), write_out($text)
 
-Writes all of a text on standard output or dies; whether it died because nobody
-reads any more.
+Writes all of a text, on a handle or on standard output, or dies.
+
+=head2 is_broken_pipe($error)
+
+Whether write_out died because nobody reads any more.
 
 =cut

@@ -39,7 +39,8 @@ sub processors {
 
 # $n processes; $do as for Input's run; $rest: the beginning of the next item;
 # $read->(\$text) as read_items with REST_MAX; $work->(\$text) gives what to print.
-# Returns the sum of the numbers of all processes but this.
+# Returns the sums of the numbers of all processes but this, or undef if there
+# can't be so many: then nothing has been read, and it can be done by one.
 sub run {
     my ($class, $n, $do, $rest, $read, $work, $progress) = @_;
     my $had_pipe = $SIG{PIPE} // 'DEFAULT';
@@ -50,6 +51,11 @@ sub run {
         n => $n, do => $do, read => $read, work => $work,
         progress => $progress, prints => $do->{prints}, pids => [],
     }, $class;
+    if (!eval { $self->_start; 1 }) {
+        $self->_end_all;
+        stop_if_signalled();
+        return undef;
+    }
     my @sum;
     if (!eval { @sum = $self->_work_in_ring($rest); 1 }) {
         my $error = $@;
@@ -61,13 +67,12 @@ sub run {
         die $error;
     }
     $do->{finish}->() if $do->{finish};
-    return @sum;
+    return \@sum;
 }
 
 sub _work_in_ring {
     my ($self, $rest) = @_;
     my $do = $self->{do};
-    $self->_start;
     _send($self->{give}[0],
         pack("$TOKEN a*", -1, $self->{progress}->done, $rest));
     _send($self->{yield}[0], '.') if $self->{prints};
@@ -254,7 +259,8 @@ that work with filters use L<Data::CountingBloomFilter::Shared>.
 
 =head2 run($n, \%callbacks, $rest, $read, $work, $progress)
 
-Works with so many processes until the input ends; see the comment above it.
+Works with so many processes until the input ends; undef if there can't be so
+many.  See the comment above it.
 
 =head1 FUNCTIONS
 

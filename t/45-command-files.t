@@ -11,6 +11,7 @@ use CBFCommand;
 use CBFModel;
 use CBFTest;
 use Data::CountingBloomFilter::Shared;
+use Data::CountingBloomFilter::Shared::Command;
 
 watchdog(90);
 
@@ -262,6 +263,26 @@ subtest 'export and import' => sub {
             'no image on a terminal');
     }
 };
+
+# A filter that may be in use is not for those who may only read it.
+{
+    chmod 0755, $dir;
+    my $path = make('open', 'a');
+    chmod 0444, $path;
+    for my $command (qw(check count-of info histogram export)) {
+        pipe my $rd, my $wr or die;
+        my $r = as_nobody(sub {
+            open $_, '>&', $wr or die for \*STDOUT, \*STDERR;
+            return Data::CountingBloomFilter::Shared::Command->run($CBF,
+                $command, $path);
+        });
+        is(CBFTest::outcome($r), "returned '2'", "$command: no permission");
+        sysread $rd, my $said, 4096;
+        is($said, "cbf: $path: Permission denied; a filter that is not frozen"
+            . " can't be read without write permission: 'cbf freeze' it, or"
+            . " read a copy that 'cbf export' makes\n", '... and what to do');
+    }
+}
 
 # Names with everything in them.
 for my $name ("new\nline.cbf", "\xe4\xff.cbf", ' ', '-x') {

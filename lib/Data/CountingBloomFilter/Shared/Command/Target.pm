@@ -29,7 +29,12 @@ sub open_reading {
     my ($filter, $error) = attempt(sub { $CLASS->new_readonly($path) });
     return $filter if $filter;
     die $error if $error !~ /\bis not frozen\b/;
-    return open_writing($path);
+    ($filter, $error) = attempt(sub { return open_writing($path) });
+    return $filter if $filter;
+    die $error if sysopen(my $file, $path, Fcntl::O_RDWR())
+        || !($!{EACCES} || $!{EPERM} || $!{EROFS});
+    die "$path: $!; a filter that is not frozen can't be read without write"
+        . " permission: 'cbf freeze' it, or read a copy that 'cbf export' makes\n";
 }
 
 # A filter that is there and is not frozen; none is made.

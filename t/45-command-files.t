@@ -9,6 +9,7 @@ use IO::Compress::Gzip ();
 use Test::More;
 use CBFCommand;
 use CBFModel;
+use CBFProc ();
 use CBFTest;
 use Data::CountingBloomFilter::Shared;
 use Data::CountingBloomFilter::Shared::Command;
@@ -40,6 +41,14 @@ sub frozen {
     my $path = make(@_);
     $CLASS->new($path, @plan)->freeze;
     return $path;
+}
+
+# A copy with one bit changed.
+sub damage {
+    my ($bad, $good) = @_;
+    my $data = slurp($good);
+    substr $data, -1, 1, chr(ord(substr $data, -1) ^ 1);
+    return spew($bad, $data);
 }
 
 sub table { return CBFModel::parse_file(slurp($_[0]))->{table} }
@@ -108,10 +117,7 @@ subtest 'freeze' => sub {
 
 subtest 'verify' => sub {
     my $good = frozen('good', qw(a b));
-    my $bad  = spew("$dir/d/bad", slurp($good));
-    my $data = slurp($bad);
-    substr $data, -1, 1, chr(ord(substr $data, -1) ^ 1);
-    spew($bad, $data);
+    my $bad  = damage("$dir/d/bad", $good);
     my $open = make('open', 'a');
     my $old  = "$FindBin::Bin/data/v2-frozen.cbf";
     my @case = (
@@ -174,6 +180,13 @@ subtest 'merge' => sub {
         fails(cbf('merge', '-o', $out, $into, $other), qr/geometry mismatch/,
             '... into a new one');
     }
+    my $bad = "$dir/bad.cbf";
+    damage($bad, frozen('z', 'v'));
+    for my $args ([$into, $y, $bad], ['-o', $out, $bad], ['-o', $out, $y, $bad]) {
+        fails(cbf('merge', @$args), qr/bad\.cbf: damaged, its checksum/,
+            'a damaged one');
+    }
+    unlink "$dir/d/z";
     fails(cbf('merge', $into, $y, "$dir/none"), qr/none.*No such file/, 'no file');
     fails(cbf('merge', '-o', $out, $into, "$dir/none"), qr/none/, '... new');
     fails(cbf('merge', $out, $y), qr/out.*frozen/, 'into a frozen one');
@@ -249,6 +262,10 @@ subtest 'export and import' => sub {
     fails(cbf('import', "$dir/no/x", "$dir/d/image"), qr/x: No such file/,
         'nowhere');
     fails(cbf('export', "$dir/none"), qr/none.*No such file/, 'export: no filter');
+    damage("$dir/bad.cbf", $g);
+    fails(cbf('export', "$dir/bad.cbf"), qr/bad\.cbf: damaged/, 'a damaged one');
+    fails(cbf('export', '-o', $g, "$dir/bad.cbf"), qr/bad\.cbf: damaged/,
+        '... to a file');
     fails(cbf('export', '-m', '0600', $live), qr/--mode needs/, 'a mode');
     fails(cbf('export', '-o', "$dir/d/e", "$dir/none"), qr/none/, '... to a file');
     open my $full, '>', '/dev/full' or die;
@@ -261,6 +278,47 @@ subtest 'export and import' => sub {
         my ($ours, $theirs) = terminal() or skip 'no terminals here', 1;
         fails(cbf(['export', $live], out_to => $theirs), qr/is a terminal/,
             'no image on a terminal');
+    }
+};
+
+# At the last moment: no room for all of the new file, or no way to its name.
+subtest 'what fails at the end' => sub {
+    unlink glob "$dir/d/*";
+    my $large  = "$dir/large.cbf";
+    { my $filter = $CLASS->new($large, 100_000) }
+    my $image  = cbf('export', $large)->{out};
+    my $target = frozen('target', 'a');
+    my $before = slurp($target);
+    my $list   = spew("$dir/list", lines(1 .. 100));
+    my @case = (
+        [['build', '-n', 100_000, $target, $list]],
+        [['merge', '-o', $target, $large]],
+        [['export', '-o', $target, $large]],
+        [['import', $target], in => $image],
+        [['import', '-w', $target], in => $image],
+        [['create', '-n', 100_000, "$dir/d/new"]],
+    );
+    for my $case (@case) {
+        my ($args, @options) = @$case;
+        my $name = join ' ', map { s{.*/}{}sr } @$args;
+        fails(cbf($args, @options, limits => '-f 100'), qr/File too large/,
+            "$name: no room");
+        ok(slurp($target) eq $before, '... changes nothing');
+        is(names_in("$dir/d"), 'target', '... and leaves nothing');
+    }
+    for my $case ([['build', '-n9'], 'x'], [['import'], $image]) {
+        my ($args, $text) = @$case;
+        pipe my $rd, my $wr or die;
+        my $run = start_cbf([@$args, "$dir/d/to"], in_from => $rd);
+        close $rd;
+        CBFProc::until_true(20, sub { names_in("$dir/d") =~ /\.to\./ });
+        mkdir "$dir/d/to" or die;
+        feed($wr, $text);
+        close $wr;
+        fails(end_of($run), qr/to: Is a directory/,
+            "$args->[0]: its name has become a directory");
+        is(names_in("$dir/d"), 'target to', '... nothing else is left');
+        rmdir "$dir/d/to" or die;
     }
 };
 

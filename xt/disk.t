@@ -8,7 +8,9 @@ use FindBin ();
 use lib "$FindBin::Bin/lib", "$FindBin::Bin/../t/lib";
 use Test::More;
 use File::Temp ();
+use IO::Compress::Gzip ();
 use POSIX ();
+use CBFCommand;
 use CBFModel;
 use CBFProc;
 use CBFTest qw(guarded slurp spew table_is stats_are);
@@ -76,6 +78,33 @@ sub runs_out {
     return;
 }
 
+# The command, with the new file or the temporary one on a full disk.
+sub command_runs_out {
+    my ($kind, $dir) = @_;
+    my $elsewhere = "$base/elsewhere.cbf";
+    unlink $elsewhere;
+    $CLASS->new($elsewhere, @SMALL)->add_many(\@kept);
+    my $before = slurp($elsewhere);
+    my $long = "$base/long.gz";
+    IO::Compress::Gzip::gzip(\("a line of some length\n" x 300_000), $long)
+        or die;
+    for my $command ('add', 'remove') {
+        fails(cbf([$command, $elsewhere, $long], env => { TMPDIR => $dir }),
+            qr/temporary file in \Q$dir\E: No space left/,
+            "$kind, full: cbf $command, no room for what it keeps");
+    }
+    ok(slurp($elsewhere) eq $before, "$kind, full: it has changed nothing");
+    my $to    = "$dir/sealed.cbf";
+    my $image = spew("$base/exported", cbf('export', $elsewhere)->{out});
+    for my $args (['build', $to, '-e', 'x'], ['build', $to, $long],
+        ['merge', '-o', $to, $elsewhere], ['export', '-o', $to, $elsewhere],
+        ['import', $to, $image], ['import', '-w', $to, $image])
+    {
+        fails(cbf(@$args), qr/No space left/, "$kind, full: cbf $args->[0]");
+    }
+    return;
+}
+
 sub try_disk {
     my ($kind, $dir) = @_;
     my $model = CBFModel->new(@SMALL);
@@ -106,6 +135,7 @@ sub try_disk {
         sub { $f->save("$dir/sealed.cbf"); 'went on' });
     runs_out("$kind, full: save to a new name",
         sub { $f->save("$dir/other.cbf"); 'went on' });
+    command_runs_out($kind, $dir);
     is_deeply([sort grep { !/lost\+found/ } _entries($dir)],
         [sort qw(ballast large.cbf old.cbf sealed.cbf)],
         "$kind, full: nothing half made is left");

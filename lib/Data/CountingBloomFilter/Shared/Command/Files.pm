@@ -10,7 +10,7 @@ use Data::CountingBloomFilter::Shared::Command::Input ();
 use Data::CountingBloomFilter::Shared::Command::Process
     qw(attempt one_line stop_if_signalled write_out);
 use Data::CountingBloomFilter::Shared::Command::Target
-    qw(open_reading open_writing make_file reserve publish write_bytes
+    qw(open_whole open_writing make_file reserve publish write_bytes
     publish_bytes mode_of);
 
 my $CLASS = 'Data::CountingBloomFilter::Shared';
@@ -42,7 +42,7 @@ sub merge {
         return 0;
     }
     my $beside = reserve($output);
-    my $filter = open_reading($first);
+    my $filter = open_whole($first);
     my $sum = _sum($filter, map { _like($filter, $first, $_) } @files);
     publish($sum, $beside, $output, $mode);
     return 0;
@@ -59,7 +59,7 @@ sub _sum {
 # The filter in a file, if it can be merged with another one.
 sub _like {
     my ($filter, $name, $file) = @_;
-    my $other = open_reading($file);
+    my $other = open_whole($file);
     die sprintf "geometry mismatch: %s has %d counters and %d hashes, %s has"
         . " %d counters and %d hashes\n", $name, $filter->counters,
         $filter->hashes, $file, $other->counters, $other->hashes
@@ -115,10 +115,10 @@ sub export {
         . " --output\n" if !defined $output && -t STDOUT;
     if (defined $output) {
         my $beside = reserve($output);
-        publish(open_reading($file), $beside, $output, $mode);
+        publish(open_whole($file), $beside, $output, $mode);
         return 0;
     }
-    my $filter = open_reading($file);
+    my $filter = open_whole($file);
     my $image  = $filter->to_bytes;
     if (!$filter->frozen) {
         my $copy = $CLASS->new_from_bytes($image);

@@ -9,10 +9,10 @@ use Exporter 'import';
 use Fcntl ();
 use Data::CountingBloomFilter::Shared;
 use Data::CountingBloomFilter::Shared::Command::Process
-    qw(attempt stop_if_signalled undisturbed);
+    qw(attempt stop_if_signalled undisturbed write_all);
 
-our @EXPORT_OK = qw(open_reading open_writing make_file reserve publish
-    write_bytes publish_bytes tidy_up mode_of);
+our @EXPORT_OK = qw(open_reading open_whole open_writing make_file reserve
+    publish write_bytes publish_bytes tidy_up mode_of);
 
 my $CLASS = 'Data::CountingBloomFilter::Shared';
 
@@ -35,6 +35,16 @@ sub open_reading {
         || !($!{EACCES} || $!{EPERM} || $!{EROFS});
     die "$path: $!; a filter that is not frozen can't be read without write"
         . " permission: 'cbf freeze' it, or read a copy that 'cbf export' makes\n";
+}
+
+# The same for what goes into a file elsewhere, with a new checksum there: what a
+# frozen filter's own one contradicts must not pass for whole.
+sub open_whole {
+    my ($path) = @_;
+    my $filter = open_reading($path);
+    die "$path: damaged, its checksum does not match\n"
+        if $filter->frozen && !($filter->verify // 1);
+    return $filter;
 }
 
 # A filter that is there and is not frozen; none is made.
@@ -122,8 +132,8 @@ sub write_bytes {
     my ($bytes, $beside) = @_;
     require IO::Handle;
     open my $out, '>:raw', $beside or die "$beside: $!\n";
-    (print {$out} $$bytes) && $out->flush && $out->sync && close $out
-        or die "$beside: $!\n";
+    write_all($out, $beside, $bytes);
+    $out->sync && close $out or die "$beside: $!\n";
     return;
 }
 
@@ -181,6 +191,10 @@ that work with filters use L<Data::CountingBloomFilter::Shared>.
 =head2 open_reading($path), open_writing($path)
 
 The filter that is there; none is made.
+
+=head2 open_whole($path)
+
+The same as open_reading, but refuses a frozen one that is damaged.
 
 =head2 make_file($path, $capacity, $rate, $mode)
 

@@ -307,6 +307,11 @@ subtest 'what fails' => sub {
     fails(cbf(['check', $f], in => "a\n", out_to => $full),
         qr/standard output: No space/, 'check: nobody takes what it prints');
 
+    for my $command (qw(add check)) {
+        my $run = cbf([$command, $f], no_in => 1);
+        fails($run, qr/standard input is closed/, "$command: no standard input");
+    }
+
     my @wrong = (
         [['check', '--field', 0, $f],       qr/--field.* 0/],
         [['check', '--field', 'x', $f],     qr/field/],

@@ -26,7 +26,8 @@ my $n   = 0;
 
 # Starts it.  in: text for standard input; in_from, out_to, err_to: handles
 # instead; env: variables, undef to remove one; group: 1 for a process group of
-# its own; limits: what the shell's ulimit is told.  Returns what end_of takes.
+# its own; no_in: 1 for no standard input; limits: what the shell's ulimit is told.
+# Returns what end_of takes.
 sub start_cbf {
     my ($args, %opt) = @_;
     my $base = "$dir/" . $n++;
@@ -46,6 +47,7 @@ sub start_cbf {
         _redirect(\*STDERR, '>', $opt{err_to},  "$base.err");
         my @shell = $opt{limits}
             ? ('sh', '-c', "ulimit $opt{limits}; exec \"\$@\"", 'sh') : ();
+        POSIX::close(0) if $opt{no_in};
         exec @shell, @PERL, $CBF, @$args or POSIX::_exit(127);
     }
     POSIX::setpgid($pid, $pid) if $opt{group};

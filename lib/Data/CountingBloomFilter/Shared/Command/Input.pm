@@ -91,7 +91,10 @@ sub stop { $_[0]{stopped} = 1; return }
 # opened for that: its writer would see us leave again.
 sub check_file {
     my ($file) = @_;
-    return if $file eq '-';
+    if ($file eq '-') {
+        return if defined fileno STDIN;
+        die "standard input is closed\n";
+    }
     stat $file or die "$file: $!\n";
     die "$file: Is a directory\n" if -d _;
     return if !-f _;

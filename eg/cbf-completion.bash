@@ -1,5 +1,5 @@
-# Completion of cbf's commands, options and files for bash.  Source it, or copy
-# it to /usr/share/bash-completion/completions/cbf.
+# Completion of cbf's commands, options and files for bash.  "make install" puts
+# it where bash-completion looks; without that package, source it.
 
 _cbf()
 {

@@ -1877,6 +1877,9 @@ SIGBUS: the disk is full, or somebody has cut the file.  See L</DISK SPACE>.
 
 =head1 SEE ALSO
 
+L<cbf>, the command: makes, fills, asks, ships and reports filters in files, for
+the shell, cron and monitoring.
+
 L<Data::CountingBloomFilter::Shared::Cookbook>: programs for what people use it
 for.
 

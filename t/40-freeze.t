@@ -33,6 +33,7 @@ my %mutator = (
     'add (present)'    => sub { $_[0]->add('item 1') },
     add_many           => sub { $_[0]->add_many(['new', 'item 1']) },
     'add_many (empty)' => sub { $_[0]->add_many([]) },
+    _add_text          => sub { $_[0]->_add_text("new\n", "\n") },
     remove             => sub { $_[0]->remove('item 1') },
     'remove (absent)'  => sub { $_[0]->remove('never') },
     remove_many        => sub { $_[0]->remove_many(['item 1']) },

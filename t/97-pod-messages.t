@@ -10,10 +10,11 @@ use CBFTest;
 
 my $root = "$FindBin::Bin/..";
 
-# What never leaves the module: a success, the general words that a longer
-# message replaces, and a wait that the glue takes up again.
+# What never reaches a user: a success, the general words that a longer message
+# replaces, a wait that the glue takes up again, and what only methods for the
+# command say.
 my %INSIDE = map { $_ => 1 } 'no error', 'system call failed *',
-    'unknown error', 'interrupted by a signal while waiting; nothing was changed';
+    'unknown error', 'separator must be one byte, not *', 'interrupted by a signal while waiting; nothing was changed';
 
 # Both sides in one form: what varies is a star.
 sub plain {

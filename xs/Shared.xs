@@ -17,6 +17,7 @@
 #include "args.h"
 #include "items.h"
 #include "hot.h"
+#include "text.h"
 #include "looks.h"
 
 /* The only symbol that the shared object shows. */
@@ -68,6 +69,18 @@ add_many(self, items)
     PERL_UNUSED_VAR(items);
     xs_batch_call(aTHX_ cv, (enum xs_op)ix, ax);
     return;
+
+ # ---- texts, for the command: not in the manual
+
+UV
+_add_text(self, text, separator)
+    SV *self
+    SV *text
+    SV *separator
+  CODE:
+    RETVAL = xs_add_text(aTHX_ cv, self, text, separator);
+  OUTPUT:
+    RETVAL
 
  # ---- constructors
 

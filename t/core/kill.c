@@ -157,6 +157,17 @@ do_add_many(struct cbf *f, struct cbf *other, struct cbf_error *e)
 }
 
 static int
+do_add_bulk(struct cbf *f, struct cbf *other, struct cbf_error *e)
+{
+    struct cbf_hash h[BATCH];
+    size_t n = 0;
+
+    (void)other;
+    hash_batch(h);
+    return cbf_add_bulk(f, h, BATCH, &n, e);
+}
+
+static int
 do_remove_many(struct cbf *f, struct cbf *other, struct cbf_error *e)
 {
     struct cbf_hash h[BATCH];
@@ -215,7 +226,7 @@ static const struct operation operations[] = {
     { "add_many", do_add_many }, { "remove_many", do_remove_many },
     { "clear", do_clear },       { "merge", do_merge },
     { "freeze", do_freeze },     { "stats", do_stats },
-    { "recount", do_recount },
+    { "recount", do_recount },   { "add_bulk", do_add_bulk },
 };
 
 #define N_OPERATIONS (sizeof operations / sizeof operations[0])
@@ -274,6 +285,21 @@ fits_merge(const struct model *before, const struct model *other,
     return 1;
 }
 
+/* Any part of the batch's steps up. */
+static int
+fits_bulk(const struct model *before, const struct model *now)
+{
+    struct model all = *before;
+    unsigned i;
+
+    for (i = 0; i < BATCH; i++)
+        model_add(&all, batch_items[i]);
+    for (i = 0; i < N_COUNTERS; i++)
+        if (now->value[i] < before->value[i] || now->value[i] > all.value[i])
+            return 0;
+    return 1;
+}
+
 static int
 fits(const struct operation *op, const struct model *before,
      const struct model *other, const struct model *now)
@@ -290,6 +316,8 @@ fits(const struct operation *op, const struct model *before,
         return fits_batch(before, now, model_add);
     else if (op->run == do_remove_many)
         return fits_batch(before, now, model_remove);
+    else if (op->run == do_add_bulk)
+        return fits_bulk(before, now);
     else if (op->run == do_merge)
         return fits_merge(before, other, now);
     return same(before, now) || same(&after, now);
@@ -464,7 +492,7 @@ static int
 is_short(const struct operation *op)
 {
     return op->run == do_add || op->run == do_clear || op->run == do_merge
-           || op->run == do_recount;
+           || op->run == do_recount || op->run == do_add_bulk;
 }
 
 int

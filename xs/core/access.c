@@ -5,8 +5,8 @@
  * here but by the journal's repair.
  */
 #include "access.h"
+#include "memory.h"
 #include <string.h>
-#include <sys/mman.h>
 
 /*
  * Once for each process that locks.  One that got the handle by fork may have
@@ -217,25 +217,11 @@ cbf_read_tally(struct cbf *f, struct cbf_tally *t, uint64_t *ops,
     return CBF_OK;
 }
 
-/* Fresh pages in large units where the kernel grants them: a copy of a large
- * table would spend more time on page faults than on copying. */
-static uint8_t *
-snapshot_memory(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-    if (p == MAP_FAILED)
-        return NULL;
-    madvise(p, bytes, MADV_HUGEPAGE);
-    return p;
-}
-
 int
 cbf_snapshot(struct cbf *f, uint8_t **copy, uint64_t *ops,
              struct cbf_error *e)
 {
-    uint8_t *memory = snapshot_memory(f->table.counter_bytes);
+    uint8_t *memory = cbf_memory_new(f->table.counter_bytes);
     enum cbf_scan how;
     int code;
 
@@ -257,5 +243,5 @@ cbf_snapshot(struct cbf *f, uint8_t **copy, uint64_t *ops,
 void
 cbf_snapshot_free(const struct cbf *f, uint8_t *copy)
 {
-    munmap(copy, f->table.counter_bytes);
+    cbf_memory_free(copy, f->table.counter_bytes);
 }

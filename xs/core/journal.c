@@ -27,13 +27,9 @@ cbf_journal_recount(const struct cbf_journal_table *t)
 {
     struct cbf_tally tally;
 
-    cbf_store64(&t->header->tally_ops, UINT64_MAX);
-    cbf_kill_fence();
+    cbf_journal_tally_suspend(t->header);
     cbf_counter_tally(t->counters, t->counter_bytes, &tally);
-    cbf_journal_tally_store(&t->header->tally, &tally);
-    CBF_KILL_POINT("recount: tallies stored, stamp not");
-    cbf_kill_fence();
-    cbf_release64(&t->header->tally_ops, cbf_load64(&t->header->ops));
+    cbf_journal_tally_resume(t->header, &tally);
 }
 
 void

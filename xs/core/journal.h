@@ -87,6 +87,30 @@ cbf_journal_count_call(struct cbf_fmt_header *hdr)
 /* For who comes right after a dead process of this release, and knows it. */
 void cbf_journal_restamp(struct cbf_fmt_header *hdr);
 
+/*
+ * Around changes that are not recorded because they may stay half done: in
+ * between the totals count as out of date, so that a successor counts anew.
+ */
+static inline void
+cbf_journal_tally_suspend(struct cbf_fmt_header *hdr)
+{
+    cbf_store64(&hdr->tally_ops, UINT64_MAX);
+    cbf_kill_fence();
+    CBF_KILL_POINT("tally: suspended");
+}
+
+/* t: the totals by now. */
+static inline void
+cbf_journal_tally_resume(struct cbf_fmt_header *hdr,
+                         const struct cbf_tally *t)
+{
+    cbf_kill_fence();
+    cbf_journal_tally_store(&hdr->tally, t);
+    CBF_KILL_POINT("tally: stored, still suspended");
+    cbf_kill_fence();
+    cbf_release64(&hdr->tally_ops, cbf_load64(&hdr->ops));
+}
+
 /* Counts the whole table and makes the totals valid.  O(table). */
 void cbf_journal_recount(const struct cbf_journal_table *t);
 

@@ -88,6 +88,7 @@ batch_round(unsigned owner)
 {
     struct cbf_hash items[RANGE];
     size_t changed;
+    size_t n_done = 0;
     unsigned i;
 
     for (i = 0; i < RANGE; i++) {
@@ -96,6 +97,10 @@ batch_round(unsigned owner)
         items[i] = cbf_hash_item(n.text, n.len);
     }
     count_failed(cbf_add_many(filter, items, RANGE, &changed, NULL));
+    count_wrong(cbf_contains_many(filter, items, RANGE, NULL) != RANGE);
+    count_failed(cbf_remove_many(filter, items, RANGE, &changed, NULL));
+    count_wrong(changed != RANGE);
+    count_failed(cbf_add_bulk(filter, items, RANGE, &n_done, NULL));
     count_wrong(cbf_contains_many(filter, items, RANGE, NULL) != RANGE);
     count_failed(cbf_remove_many(filter, items, RANGE, &changed, NULL));
     count_wrong(changed != RANGE);

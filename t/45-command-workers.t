@@ -6,11 +6,14 @@ use warnings;
 use FindBin ();
 use lib "$FindBin::Bin/lib";
 use File::Temp ();
+use IO::Compress::Gzip ();
+use POSIX ();
 use Test::More;
 use CBFCommand;
 use CBFProc ();
 use CBFTest;
 use Data::CountingBloomFilter::Shared;
+use Data::CountingBloomFilter::Shared::Command::Input;
 
 watchdog(150);
 
@@ -100,6 +103,45 @@ for my $kind (sort keys %text) {
     my %seen;
     ok($run->{out} eq lines(grep { !$seen{$_}++ } @lines),
         'add --new, 3 processes') or diag $seed;
+}
+
+# ---- whole texts --------------------------------------------------------
+
+# What is uncompressed is read by one process, and is more than a text.
+{
+    my $all = $CLASS->new(undef, @PLAN);
+    my @lines = split /\n/, $text{none};
+    $all->add_many(\@lines) for 1 .. 4;
+    my $in = "$text{none}\n" x 4;
+    cmp_ok(length $in, '>', 4 * 1024 * 1024, 'more than a text');
+    IO::Compress::Gzip::gzip(\$in, "$dir/large.gz", -Level => 1) or die;
+    my $run = cbf('build', '-j3', '-n', $PLAN[0], '-p', $PLAN[1],
+        "$dir/built", "$dir/large.gz");
+    is("$run->{status}$run->{err}$run->{out}", 0, 'build from it, compressed');
+    ok(substr(slurp("$dir/built"), 16768) eq substr($all->to_bytes, 16768),
+        '... all items');
+}
+
+# More is waited for, but not for ever; the last part would be missed if the
+# first were taken as soon as it is there.
+for my $patience (0, 20) {
+    my $input = 'Data::CountingBloomFilter::Shared::Command::Input';
+    pipe my $rd, my $wr or die "pipe: $!";
+    syswrite $wr, "a\nb\nc";
+    my $pid = $patience ? fork : 0;
+    die "fork: $!" if !defined $pid;
+    if ($patience && !$pid) {
+        select undef, undef, undef, 0.3;
+        syswrite $wr, "d\ne";
+        POSIX::_exit(0);
+    }
+    my $buffer = '';
+    my %source = (handle => $rd, patience => $patience, share => 8,
+        read => sub { sysread $rd, ${ $_[0] }, 100, length ${ $_[0] } });
+    my $rest = $input->can('read_items')->(\%source, \$buffer, "\n", 100);
+    is("$buffer|$rest", $patience ? "a\nb\ncd\n|e" : "a\nb\n|c",
+        "$patience seconds of patience");
+    waitpid $pid, 0 if $pid;
 }
 
 # ---- several processes that wait for more -------------------------------

@@ -13,10 +13,6 @@ use Data::CountingBloomFilter::Shared::Command::Target
 
 my $CLASS = 'Data::CountingBloomFilter::Shared';
 
-# Beyond this the processes of a build fill one table together, under one lock,
-# where below it each fills its own: faster, but a table each.
-my $OWN_TABLE_BYTES = 256 * 1024 * 1024;
-
 sub _input {
     my ($name, $option, @files) = @_;
     return Data::CountingBloomFilter::Shared::Command::Input->new(
@@ -183,22 +179,20 @@ sub build {
             // die "--capacity is needed, for the input can't be read twice\n";
         $capacity ||= 1;
     }
-    my @plan = ($capacity, $option->{rate});
-    my $own  = $CLASS->geometry(@plan)->{mmap_size} <= $OWN_TABLE_BYTES;
+    my $filter = $CLASS->new(undef, $capacity, $option->{rate});
     my $beside = reserve($target);
-    my $filter = $CLASS->new(undef, @plan);
-    my ($n, $mine, @others) = (0, $filter);
+    my $separator = $input->separator;
+    my $n = 0;
     ($n) = $input->run(
-        report  => sub { return $n },
-        prepare => sub {
-            @others = $own ? map { $CLASS->new(undef, @plan) } 2 .. $_[0] : ();
+        report => sub { return $n },
+        text   => sub {
+            $n += $filter->_add_text(${ $_[0] }, $separator);
+            return '';
         },
-        begin  => sub { $mine = $others[ $_[0] - 1 ] if $_[0] && @others },
-        finish => sub { $filter->merge($_) for splice @others },
         batch  => sub {
             my $items = _there($input, $_[0]);
             $n += @$items;
-            $mine->add_many($items);
+            $filter->add_many($items);
             return '';
         },
     );

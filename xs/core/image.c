@@ -89,30 +89,50 @@ cbf_open_image(const void *image, size_t bytes, struct cbf **out,
     return CBF_OK;
 }
 
-int
-cbf_save(struct cbf *f, const char *path, unsigned mode, struct cbf_error *e)
+/* Counters that nobody changes, and the ops that they go with. */
+struct moment {
+    const uint8_t *counters;
+    uint64_t ops;
+};
+
+static int
+save_moment(struct cbf *f, const char *path, unsigned mode, struct moment m,
+            struct cbf_error *e)
 {
     size_t bytes = f->table.counter_bytes;
     struct cbf_tally t;
-    uint64_t ops;
-    uint8_t *copy;
-    void *head;
-    int code = cbf_snapshot(f, &copy, &ops, e);
+    void *head = malloc(CBF_FMT_COUNTERS_OFFSET);
+    int code;
 
-    if (code != CBF_OK)
-        return code;
-    head = malloc(CBF_FMT_COUNTERS_OFFSET);
-    if (head) {
-        cbf_counter_tally(copy, bytes, &t);
-        write_head(f, head, &t, ops);
-        seal_head(f, head, copy);
-        code = cbf_store_replace(path, mode, head, CBF_FMT_COUNTERS_OFFSET,
-                                 copy, bytes, e);
-    } else {
-        code = cbf_error_set(e, CBF_E_MEMORY, "the header of an image");
-    }
+    if (!head)
+        return cbf_error_set(e, CBF_E_MEMORY, "the header of an image");
+    cbf_counter_tally(m.counters, bytes, &t);
+    write_head(f, head, &t, m.ops);
+    seal_head(f, head, m.counters);
+    code = cbf_store_replace(path, mode, head, CBF_FMT_COUNTERS_OFFSET,
+                             m.counters, bytes, e);
     free(head);
-    cbf_snapshot_free(f, copy);
+    return code;
+}
+
+int
+cbf_save(struct cbf *f, const char *path, unsigned mode, struct cbf_error *e)
+{
+    struct moment m = { .counters = f->counters };
+    uint8_t *copy = NULL;
+    int code = CBF_OK;
+
+    /* a sealed filter is its own snapshot */
+    if (cbf_is_sealed(f))
+        m.ops = cbf_load64(&cbf_header(f)->ops);
+    else {
+        code = cbf_snapshot(f, &copy, &m.ops, e);
+        m.counters = copy;
+    }
+    if (code == CBF_OK)
+        code = save_moment(f, path, mode, m, e);
+    if (copy)
+        cbf_snapshot_free(f, copy);
     return code;
 }
 

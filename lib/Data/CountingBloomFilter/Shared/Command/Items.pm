@@ -196,6 +196,7 @@ sub build {
             return '';
         },
     );
+    $filter->freeze;
     publish($filter, $beside, $target, $mode);
     my $count = $filter->count;
     warn_full($filter, $target) if !$option->{quiet};

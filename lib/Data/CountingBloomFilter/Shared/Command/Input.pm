@@ -315,8 +315,6 @@ sub _batch {
 #   report   what this process has found so far, a list of numbers
 #   prints   true if batches print: then in the order of the input
 #   prepare  called with the number of processes, before there are several
-#   begin    called with its number in each process
-#   finish   called when only this process is left
 # Returns the sum of all processes' numbers.
 sub run {
     my ($self, %do) = @_;

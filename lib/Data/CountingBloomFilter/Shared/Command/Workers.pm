@@ -66,22 +66,16 @@ sub run {
             if is_broken_pipe($error) && $had_pipe ne 'IGNORE';
         die $error;
     }
-    $do->{finish}->() if $do->{finish};
     return \@sum;
 }
 
 sub _work_in_ring {
     my ($self, $rest) = @_;
-    my $do = $self->{do};
     _send($self->{give}[0],
         pack("$TOKEN a*", -1, $self->{progress}->done, $rest));
     _send($self->{yield}[0], '.') if $self->{prints};
     $self->_keep(0);
-    my $ended = eval {
-        $do->{begin}->(0) if $do->{begin};
-        $self->_turns(0);
-        1;
-    };
+    my $ended = eval { $self->_turns(0); 1 };
     my $error = $ended ? '' : $@;
     delete @$self{qw(take give wait yield)};
     die $error if $error ne '' && $error ne $LOST;
@@ -138,7 +132,6 @@ sub _child {
         $self->{progress} = undef;
         $self->_keep($me);
         my @before = $self->{do}{report}->();
-        $self->{do}{begin}->($me) if $self->{do}{begin};
         $self->_turns($me);
         my @after = $self->{do}{report}->();
         'ok ' . join ' ', map { $after[$_] - $before[$_] } 0 .. $#after;

@@ -1,5 +1,6 @@
-# _add_text, which the command adds whole texts with: where items end, what the
-# table then holds, and arguments that are no text, no separator, or run code.
+# _add_text, _present_text and _absent_text, which the command hands whole texts
+# to: where items end, what the table then holds and what is found in it, and
+# arguments that are no text, no separator, or run code.
 use strict;
 use warnings;
 use Test::More;
@@ -68,6 +69,56 @@ for my $separator ("\0", "\n", ',', 'a', "\x7f", "\x80", "\xff", '1') {
             || substr($f->to_bytes, 16768) ne $model->bytes;
     }
     is("@wrong", '', "separator $shown: random texts") or diag "seed $seed";
+}
+
+# ---- what is found ---------------------------------------------------------
+
+{
+    my $f = $CLASS->new(undef, 1000, 1e-9);
+    $f->add_many(['a', 'bb', '', 'long' x 1000]);
+    my @pieces = ('a', 'bb', '', 'long' x 1000, 'c', 'dd', 'not' x 1000);
+    my @texts = ('', "\n", 'a', "a\n", "c", "c\n", "c\na", "a\nc", "a\nc\n",
+        "a\nbb", "c\ndd", map { join "\n", map { $pieces[rand @pieces] } 1 .. 40 }
+        1 .. 50);
+    my @wrong;
+    for my $text (@texts) {
+        my @items = split /\n/, $text, -1;
+        pop @items if !@items || $items[-1] eq '';
+        for my $case ([_present_text => $f->present(\@items)],
+            [_absent_text => $f->absent(\@items)])
+        {
+            my ($method, @want) = @$case;
+            my ($n, $found, @more) = $f->$method($text, "\n");
+            push @wrong, "$method in list context: $text" if @more
+                || $n != @want || $found ne join '', map { "$_\n" } @want;
+            push @wrong, "$method in scalar context: $text"
+                if $f->$method($text, "\n") ne @want;
+        }
+    }
+    is("@wrong", '', 'what is found in texts') or diag "seed $seed";
+    is(join('|', $f->_present_text("a\0c\0bb", "\0")), "2|a\0bb\0",
+        'another separator');
+    utf8::upgrade(my $text = "a\xe9c\xe9");
+    is(join('|', $f->_absent_text($text, "\xe9")), "1|c\xe9",
+        'a text that perl keeps as UTF-8');
+    $f->freeze;
+    is(join('|', $f->_present_text("c\na", "\n")), "1|a\n", 'a frozen filter');
+    is($f->stats->{ops}, 1, '... and no call was counted');
+    for my $method (qw(_present_text _absent_text)) {
+        croaks($method, qr/Wide character in text/,
+            sub { $f->$method("\x{2603}", "\n") }, "$method: a wide character");
+        croaks($method, qr/separator must be one byte/,
+            sub { $f->$method('a', '') }, "$method: no separator");
+        my $r = guarded(8, sub {
+            my $g = $CLASS->new(undef, 100);
+            $g->add('a');
+            my $item = CBFMagic::item("a\na", sub { $g->DESTROY });
+            return join '|', $g->$method($item, "\n");
+        });
+        is(CBFTest::outcome($r), $method eq '_present_text'
+            ? "returned '2|a\na\n'" : "returned '0|'",
+            "$method: a text that destroys the filter");
+    }
 }
 
 # ---- more than a batch -----------------------------------------------------

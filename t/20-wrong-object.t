@@ -32,7 +32,7 @@ my %args = (
         memfd sync freeze frozen readonly stats estimated_fp_rate histogram
         to_bytes verify refresh)),
     merge => [$CLASS->new(undef, 100)],
-    _add_text => ["item\n", "\n"],
+    (map { $_ => ["item\n", "\n"] } qw(_add_text _present_text _absent_text)),
     save  => [$path],
 );
 # unlink is a class method as well, and told apart below.

@@ -82,6 +82,21 @@ _add_text(self, text, separator)
   OUTPUT:
     RETVAL
 
+void
+_present_text(self, text, separator)
+    SV *self
+    SV *text
+    SV *separator
+  ALIAS:
+    _present_text = XS_PRESENT
+    _absent_text = XS_ABSENT
+  PPCODE:
+    PERL_UNUSED_VAR(self);
+    PERL_UNUSED_VAR(text);
+    PERL_UNUSED_VAR(separator);
+    xs_select_text(aTHX_ cv, (enum xs_op)ix, ax);
+    return;
+
  # ---- constructors
 
 void

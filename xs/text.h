@@ -2,7 +2,8 @@
  * text.h - items that are parts of one string, each ended by a separator: they
  * are hashed where they stand, without a Perl value each.
  *
- * The methods are the command's own: most of what a line costs is its value.
+ * The methods are the command's own: making a value for each line was the
+ * greatest part of what a line cost.
  * As in items.h, all that may run foreign code comes before the first hash.
  */
 #ifndef XS_TEXT_H
@@ -75,24 +76,30 @@ xs_separators(const struct xs_text *t)
     return n;
 }
 
-/* The hashes of all items; the last one's separator may be missing. */
-static struct xs_batch *
-xs_text_read(pTHX_ const struct xs_call *c, const struct xs_text *t)
+/* Where the item at `at` ends; the last one's separator may be missing. */
+PERL_STATIC_INLINE size_t
+xs_item_end(const struct xs_text *t, size_t at)
 {
-    const char *at = t->bytes;
-    const char *const end = at + t->len;
-    size_t n = xs_separators(t);
-    const char *stop;
-    struct xs_batch *b;
+    const char *stop = (const char *)memchr(t->bytes + at, t->separator,
+                                            t->len - at);
 
-    n += t->len > 0 && end[-1] != t->separator;
-    b = xs_batch_new(aTHX_ c, n, 0, 0);
+    return stop ? (size_t)(stop - t->bytes) : t->len;
+}
+
+/* The hashes of all items; each: with room for an answer for each. */
+static struct xs_batch *
+xs_text_read(pTHX_ const struct xs_call *c, const struct xs_text *t, int each)
+{
+    const size_t n = xs_separators(t)
+                     + (t->len > 0 && t->bytes[t->len - 1] != t->separator);
+    struct xs_batch *b = xs_batch_new(aTHX_ c, n, each, 0);
+    size_t at = 0;
+    size_t end;
+
     for (; b->n < n; b->n++) {
-        stop = (const char *)memchr(at, t->separator, (size_t)(end - at));
-        if (!stop)
-            stop = end;
-        b->hash[b->n] = cbf_hash_item(at, (size_t)(stop - at));
-        at = stop + 1;
+        end = xs_item_end(t, at);
+        b->hash[b->n] = cbf_hash_item(t->bytes + at, end - at);
+        at = end + 1;
     }
     return b;
 }
@@ -107,12 +114,75 @@ xs_add_text(pTHX_ CV *cv, SV *self, SV *text, SV *separator)
     size_t n_done = 0;
 
     xs_text_begin(aTHX_ &c, cv, self, text, separator, &t);
-    b = xs_text_read(aTHX_ &c, &t);
+    b = xs_text_read(aTHX_ &c, &t, 0);
     while (xs_again(aTHX_ &c, cbf_add_bulk(c.core, b->hash, b->n, &n_done,
                                            &c.error)))
         continue;
     LEAVE;
     return (UV)n_done;
+}
+
+/* The items with this answer, mortal, each with its separator.  Neighbours are
+ * copied as one. */
+static SV *
+xs_text_items(pTHX_ const struct xs_text *t, const struct xs_batch *b,
+              uint8_t answer)
+{
+    SV *items = sv_2mortal(newSV(t->len + 1));
+    size_t from = 0;
+    size_t at = 0;
+    size_t end;
+    size_t i;
+
+    sv_setpvs(items, "");
+    for (i = 0; i < b->n; i++) {
+        end = xs_item_end(t, at);
+        if (b->each[i] != answer) {
+            sv_catpvn_nomg(items, t->bytes + from, at - from);
+            from = end + 1;
+        }
+        at = end + 1;
+    }
+    if (from < t->len) {
+        sv_catpvn_nomg(items, t->bytes + from, t->len - from);
+        if (at > t->len)
+            sv_catpvn_nomg(items, &t->separator, 1);
+    }
+    return items;
+}
+
+/*
+ * A method that selects the items of a text that are present, or those that
+ * are absent.  Leaves their number on Perl's stack, and in list context the
+ * items as a text.
+ */
+static void
+xs_select_text(pTHX_ CV *cv, enum xs_op op, I32 ax)
+{
+    const int each = GIMME_V == G_LIST;
+    SV *self = PL_stack_base[ax];
+    SV *text = PL_stack_base[ax + 1];
+    SV *separator = PL_stack_base[ax + 2];
+    struct xs_call c;
+    struct xs_text t;
+    struct xs_batch *b;
+    SV *items = NULL;
+    size_t n = 0;
+    SV **sp;
+
+    xs_text_begin(aTHX_ &c, cv, self, text, separator, &t);
+    b = xs_text_read(aTHX_ &c, &t, each);
+    n = cbf_contains_many(c.core, b->hash, b->n, b->each);
+    if (op == XS_ABSENT)
+        n = b->n - n;
+    if (each)
+        items = xs_text_items(aTHX_ &t, b, op != XS_ABSENT);
+    LEAVE;
+    sp = PL_stack_base + ax - 1;
+    PUSHs(sv_2mortal(newSVuv(n)));
+    if (each)
+        PUSHs(items);
+    PUTBACK;
 }
 
 #endif

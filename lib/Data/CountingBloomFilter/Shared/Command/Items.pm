@@ -111,26 +111,30 @@ sub check {
     my $input  = _input('check', $option, @inputs);
     my $filter = open_reading($file);
     my $found  = 0;
+    my $prints = !$option->{quiet} && !$option->{count};
+    my $choose = $option->{'invert-match'} ? '_absent_text' : '_present_text';
+    my $separator = $input->separator;
     my $select = $input->has_field ? \&_lines_by_field
         : $option->{'invert-match'} ? sub { return [$_[1]->absent($_[2])] }
         :                             sub { return [$_[1]->present($_[2])] };
     $input->alone if $option->{quiet};
     ($found) = $input->run(
-        prints => !$option->{quiet} && !$option->{count},
+        prints => $prints,
         report => sub { return $found },
+        text   => sub {
+            my ($text) = @_;
+            my ($n, $out) = $prints ? $filter->$choose($$text, $separator)
+                : (scalar $filter->$choose($$text, $separator), '');
+            $found += $n;
+            $input->stop if $found && $option->{quiet};
+            return $out;
+        },
         batch  => sub {
             my ($items, $lines) = @_;
-            if (($option->{quiet} || $option->{count}) && !$input->has_field) {
-                my $n = $filter->contains_many($items);
-                $found += $option->{'invert-match'} ? @$items - $n : $n;
-                $input->stop if $found && $option->{quiet};
-                return '';
-            }
             my $selected = $select->($option, $filter, $items, $lines);
             $found += @$selected;
             $input->stop if $found && $option->{quiet};
-            return $option->{quiet} || $option->{count} ? ''
-                : _text($input, $selected);
+            return $prints ? _text($input, $selected) : '';
         },
     );
     write_out("$found\n") if $option->{count} && !$option->{quiet};
@@ -185,6 +189,7 @@ sub build {
     my $n = 0;
     ($n) = $input->run(
         report => sub { return $n },
+        large  => 1,
         text   => sub {
             $n += $filter->_add_text(${ $_[0] }, $separator);
             return '';

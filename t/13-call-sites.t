@@ -55,6 +55,9 @@ sub accustom {
         like($@, $message, "$what: refused");
         is(call($f, 'contains', 'x'), 1, "$what: the place works on");
     }
+    ok(!call($f, 'isa', 'Nope'), 'a sub of perl that takes one argument');
+    is(call($f, 'count_of', 'Nope'), 0, 'is no add');
+    is(call($f, 'can', 'contains'), $CLASS->can('contains'), 'nor is can');
     is(scalar(my @none = call($f, 'clear')), 0, 'another method');
     is(call($f, 'contains', 'x'), 0, 'has been called');
     is_deeply([call($f, 'count_of_many', [1, 2])], [0, 0], 'and a batch');
@@ -192,12 +195,19 @@ for my $round (1 .. 2) {
         'a destroyed one does not');
 }
 
-# A debugger sees every call.
+# A debugger sees every call, also if it is switched on at run time.
+sub output_of {
+    my ($program, @options) = @_;
+    my @libs = map { '-I' . File::Spec->rel2abs($_) } grep { !ref } @INC;
+    open my $in, '-|', $^X, @libs, @options, '-e', $program
+        or die "fork: $!";
+    my $seen = join '', <$in>;
+    close $in;
+    return $seen;
+}
+
 {
-    my $dir = File::Temp->newdir;
-    mkdir "$dir/Devel" or die "mkdir: $!";
-    open my $out, '>', "$dir/Devel/CountCalls.pm" or die "open: $!";
-    print {$out} <<'END';
+    my $debugger = <<'END';
 package DB;
 our ($sub, %calls);
 sub DB { }
@@ -205,19 +215,31 @@ sub sub { my $name = "$sub"; $calls{$name}++; no strict 'refs'; return &$sub }
 package Devel::CountCalls;
 1;
 END
+    my $dir = File::Temp->newdir;
+    mkdir "$dir/Devel" or die "mkdir: $!";
+    open my $out, '>', "$dir/Devel/CountCalls.pm" or die "open: $!";
+    print {$out} $debugger;
     close $out or die "close: $!";
-    my $program = <<"END";
+    is(output_of(<<"END", "-I$dir", '-d:CountCalls'), "3 3\n", 'a debugger sees every call');
 use $CLASS;
 my \$f = $CLASS->new(undef, 100);
 \$f->add(\$_), \$f->contains(\$_) for 1 .. 3;
 print "\$DB::calls{'${CLASS}::add'} \$DB::calls{'${CLASS}::contains'}\\n";
 END
-    my @libs = map { '-I' . File::Spec->rel2abs($_) } grep { !ref } @INC;
-    open my $in, '-|', $^X, "-I$dir", @libs, '-d:CountCalls', '-e', $program
-        or die "fork: $!";
-    my $seen = join '', <$in>;
-    close $in;
-    is($seen, "3 3\n", 'a debugger sees every call');
+    is(output_of(<<"END"), "5\n", 'and one that comes later, where it may');
+BEGIN { \$^P = 1 }
+use $CLASS;
+my \$f = $CLASS->new(undef, 100);
+sub place { return \$f->contains(1) }
+\$^P = 0;
+place() for 1 .. 3;
+eval <<'DEBUGGER' or die;
+$debugger
+DEBUGGER
+\$^P = 1;
+place() for 1 .. 5;
+print "\$DB::calls{'${CLASS}::contains'}\\n";
+END
 }
 
 done_testing();

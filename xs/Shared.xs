@@ -28,6 +28,9 @@ MODULE = Data::CountingBloomFilter::Shared  PACKAGE = Data::CountingBloomFilter:
 
 PROTOTYPES: DISABLE
 
+BOOT:
+    xs_hot_boot(aTHX);
+
  # ---- single items
 
 void

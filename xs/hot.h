@@ -15,6 +15,8 @@
 #ifndef XS_HOT_H
 #define XS_HOT_H
 
+#include <dlfcn.h>
+
 /* The XSUB of all of them, by perl's name for it; XSANY says which one. */
 XS_INTERNAL(XS_Data__CountingBloomFilter__Shared_contains);
 #define XS_HOT_XSUB XS_Data__CountingBloomFilter__Shared_contains
@@ -77,6 +79,27 @@ xs_hot(pTHX_ CV *cv, enum xs_op op, SV *self, SV *item)
     return answer;
 }
 
+/* Perl's own pp_entersub; NULL where another module had put a function in its
+ * place before this one was loaded. */
+static OP *(*xs_perls_entersub)(pTHX);
+
+/* Once, when the module is loaded: whether it is perl's own is told by where
+ * it lies. */
+static void
+xs_hot_boot(pTHX)
+{
+    OP *(*entersub)(pTHX) = PL_ppaddr[OP_ENTERSUB];
+    SV *(*perls)(pTHX) = Perl_sv_newmortal;
+    Dl_info here;
+    Dl_info there;
+
+    PERL_UNUSED_CONTEXT;
+    if (dladdr(FPTR2DPTR(void *, entersub), &here)
+        && dladdr(FPTR2DPTR(void *, perls), &there)
+        && here.dli_fbase == there.dli_fbase)
+        xs_perls_entersub = entersub;
+}
+
 /*
  * What an op that calls does instead of perl's pp_entersub.  On the stack,
  * from the mark on: the object, the item, the sub.  They stay there until it
@@ -98,7 +121,7 @@ xs_hot_pp(pTHX)
                           &answer, &e);
     if (UNLIKELY(code != CBF_OK)) {
         if (code == XS_NOT_PLAIN)
-            return PL_ppaddr[OP_ENTERSUB](aTHX);
+            return xs_perls_entersub(aTHX);
         answer = xs_single(aTHX_ cv, (enum xs_op)XSANY.any_i32, argument[0],
                            argument[1], &e);
         argument = PL_stack_base + TOPMARK + 1; /* it may have moved */
@@ -112,20 +135,21 @@ xs_hot_pp(pTHX)
 }
 
 /*
- * Called by the XSUB: makes the op that called it one of ours.  Not while a
- * debugger or profiler is on, which may want to see all calls, and not where
- * another module has put a function of its own.  Ithreads share ops; they all
- * store the same pointer.
+ * Called by the XSUB: makes the op that called it one of ours.  Only where
+ * perl's own function is in it, which a module that wants to see all calls
+ * would have replaced; and not where a debugger or profiler was on, or is.
+ * Ithreads share ops; they all store the same pointer.
  */
 PERL_STATIC_INLINE void
 xs_hot_adopt(pTHX)
 {
-#ifndef PERL_RC_STACK /* its stack counts references */
+    /* a stack that counts references, and ops that can't be written to */
+#if !defined(PERL_RC_STACK) && !defined(PERL_DEBUG_READONLY_OPS)
+    const U8 flags = OPpENTERSUB_HASTARG | OPpENTERSUB_DB;
     OP *op = PL_op;
 
-    if (op->op_type == OP_ENTERSUB
-        && op->op_ppaddr == PL_ppaddr[OP_ENTERSUB]
-        && (op->op_private & OPpENTERSUB_HASTARG) && !PL_perldb)
+    if (op->op_type == OP_ENTERSUB && op->op_ppaddr == xs_perls_entersub
+        && (op->op_private & flags) == OPpENTERSUB_HASTARG && !PL_perldb)
         op->op_ppaddr = xs_hot_pp;
 #endif
 }

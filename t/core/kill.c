@@ -1,4 +1,5 @@
 /* kill-points */
+/* variant: -DN_PROBES=20 */
 /* build: -DCBF_LOCK_PARK_NS=1000000 */
 /*
  * kill.c - a process is killed at every named point inside every operation,
@@ -23,7 +24,9 @@
 #include <unistd.h>
 
 #define N_COUNTERS 256
+#ifndef N_PROBES /* the usual number, or one of two halves */
 #define N_PROBES 7
+#endif
 #define BATCH 5
 
 /* ---- arming ------------------------------------------------------------- */
@@ -339,7 +342,7 @@ set_scene(struct scene *s)
     struct cbf_error e;
 
     /* 7 probes and 256 counters: items share counters often */
-    cbf_geometry_plan(20, 0.01, &g);
+    cbf_geometry_plan(160 / N_PROBES, 1.0 / (1 << N_PROBES), &g);
     if (cbf_open_anonymous(&g, &s->f, &e) != 0
         || cbf_open_anonymous(&g, &s->other, &e) != 0)
         bail("no filter");

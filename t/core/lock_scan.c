@@ -4,8 +4,8 @@
  * lock_scan.c - the bits that say who may hold the lock shared: set by a scan,
  * cleared by the next writer, never missing while a scan is under way.
  *
- * What a writer does while a reader comes in is done at the reader's kill
- * points, so that each order of their steps is met, and not by chance.
+ * Readers and writers are stopped at named points between their steps, so that
+ * the orders that matter are met, and not by chance.
  */
 #include "lock_help.h"
 
@@ -103,11 +103,56 @@ test_damaged(void)
 
 /* ---- while a reader comes in -------------------------------------------- */
 
-/* A writer that has seen nobody clears the bits, and is gone. */
+/* Shared with children: the points they wait at, and what lets them go on. */
+static struct gates {
+    uint32_t arrived;
+    uint32_t open;
+} *gates;
+
 static void
-clear_bits(void)
+new_gates(void)
 {
-    memset(lock.bitmap, 0, CBF_FMT_BITMAP_WORDS * 8);
+    if (!gates) {
+        gates = mmap(NULL, sizeof *gates, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        if (gates == MAP_FAILED)
+            bail("mmap");
+    }
+    *gates = (struct gates){ 0, 0 };
+}
+
+static void
+wait_for(const uint32_t *gate)
+{
+    while (cbf_acquire32(gate) == 0)
+        usleep(100);
+}
+
+static void
+arrive(void)
+{
+    cbf_release32(&gates->arrived, 1);
+    wait_for(&gates->open);
+}
+
+static void
+write_and_stop(void)
+{
+    struct cbf_error e;
+
+    at("write: readers gone", arrive);
+    take_write(&e);
+    cbf_lock_write_done(&lock);
+}
+
+static pid_t writer;
+
+/* A writer that has seen nobody goes on, and is gone. */
+static void
+let_writer_end(void)
+{
+    cbf_release32(&gates->open, 1);
+    exit_of(writer);
 }
 
 static void
@@ -120,60 +165,119 @@ write_once(void)
 }
 
 static void
-begin_writing(void)
+whole_writer(void)
 {
-    header()->writer = CBF_FMT_WRITER_HELD | cbf_owner_self()->pid;
+    exit_of(spawn(write_once));
 }
 
-static void
-end_writing(void)
-{
-    clear_bits();
-    header()->writer = 0;
-}
-
+/* Begins a scan, during which a writer must wait. */
 static void
 is_seen(const char *when)
 {
     struct cbf_error e;
 
     is_u64(take_read(&e), CBF_LOCK_HELD, "%s: the scan begins", when);
+    ok(!meanwhile.act, "%s: that has happened", when);
     is_u64(bits(), 1, "%s: with its bit", when);
     ok(writer_waits(), "%s: a writer waits for it", when);
     cbf_lock_read_done(&lock);
     ok(!writer_waits(), "%s: until it is over", when);
 }
 
+/* A bit without a lock, as a scan leaves it. */
+static void
+scan_once(void)
+{
+    struct cbf_error e;
+
+    fresh_lock();
+    take_read(&e);
+    cbf_lock_read_done(&lock);
+}
+
 static void
 test_races(void)
 {
-    static const char *const points[] = { "read: held raised",
-                                          "read: bit set" };
-    struct cbf_error e;
-    unsigned i;
+    fresh_lock();
+    at("read: held raised", whole_writer);
+    is_seen("a whole writer before the bit");
 
-    for (i = 0; i < 2; i++) {
-        fresh_lock();
-        at(points[i], clear_bits);
-        is_seen(i ? "cleared behind its back" : "cleared before");
-        fresh_lock();
-        take_read(&e);
-        cbf_lock_read_done(&lock);
-        at(points[i], clear_bits);
-        is_seen(i ? "an old bit cleared behind its back"
-                  : "an old bit cleared before");
-    }
-    /* who had the word all along clears the bit and goes */
-    fresh_lock();
-    begin_writing();
-    at("read: bit set", end_writing);
-    is_seen("a writer that leaves meanwhile");
-    ok(!meanwhile.act, "all of that has happened");
-    fresh_lock();
-    at("write: readers forgotten", clear_bits);
-    write_once();
-    ok(meanwhile.act != NULL, "without a scan nobody looks for one");
-    meanwhile.act = NULL;
+    scan_once();
+    new_gates();
+    writer = spawn(write_and_stop);
+    wait_for(&gates->arrived);
+    at("read: held raised", let_writer_end);
+    is_seen("bits cleared before the reader looks");
+
+    scan_once();
+    new_gates();
+    writer = spawn(write_and_stop);
+    wait_for(&gates->arrived);
+    at("read: bit set", let_writer_end);
+    is_seen("bits cleared behind the reader's back");
+}
+
+/* ---- threads, which share a slot ---------------------------------------- */
+
+static void
+writer_in_the_middle(void)
+{
+    struct cbf_error e;
+
+    let_writer_end();
+    /* another thread of this process comes and goes in the meantime */
+    take_read(&e);
+    cbf_lock_read_done(&lock);
+}
+
+static void
+test_threads(void)
+{
+    scan_once();
+    new_gates();
+    writer = spawn(write_and_stop);
+    wait_for(&gates->arrived);
+    at("read: bit set", writer_in_the_middle);
+    is_seen("another thread's scan in between");
+}
+
+/* ---- killed in the middle ----------------------------------------------- */
+
+static void
+die(void)
+{
+    kill(getpid(), SIGKILL);
+}
+
+static void
+write_and_die(void)
+{
+    struct cbf_error e;
+
+    at("write: bits cleared", die);
+    take_write(&e);
+}
+
+/* The writer dies before it has looked at `held` again. */
+static void
+test_killed(void)
+{
+    struct cbf_error e;
+    uint32_t mine;
+
+    scan_once();
+    mine = (uint32_t)lock.registration - 1;
+    exit_of(spawn(write_and_die));
+    is_u64(bits(), 0, "killed when the bits were cleared");
+    ok(header()->writer != 0, "with the word");
+    /* a reader that saw its bit before, and has not looked at the word yet */
+    cbf_fetch_add32(&lock.slots[mine].owner.part.held, 1);
+    ok(writer_waits(), "who takes over waits for the reader");
+    is_u64(bits(), 1, "and has set its bit");
+    cbf_fetch_sub32(&lock.slots[mine].owner.part.held, 1);
+    ok(!writer_waits(), "until it has stepped back");
+    is_u64(take_read(&e), CBF_LOCK_HELD, "then there are scans again");
+    cbf_lock_read_done(&lock);
 }
 
 int
@@ -183,5 +287,7 @@ main(void)
     test_cleared();
     test_damaged();
     test_races();
+    test_threads();
+    test_killed();
     return done_testing();
 }

@@ -111,23 +111,49 @@ examine_readers(struct cbf_lock *l, const struct cbf_lock_wait *w)
     return CBF_OK;
 }
 
+static void
+set_bit(struct cbf_lock *l, uint32_t at)
+{
+    cbf_fetch_or64(&l->bitmap[at / 64], (uint64_t)1 << (at % 64));
+}
+
 /*
  * With the word held and every reader gone: takes their slots' bits away, so
  * that a scan costs the next writer something and not all that follow.  A
- * reader on its way in may lose its bit by that; it looks at it last.
+ * reader on its way in may have seen its bit before; then it has raised `held`
+ * before that, and gets the bit back.
  */
 static void
 forget_readers(struct cbf_lock *l)
 {
     uint32_t i;
+    uint32_t at;
     uint64_t bits;
 
+    CBF_KILL_POINT("write: readers gone");
     for (i = 0; i < CBF_FMT_BITMAP_WORDS; i++) {
         bits = cbf_load64(&l->bitmap[i]);
-        if (bits != 0)
-            cbf_fetch_and64(&l->bitmap[i], ~bits);
+        if (bits == 0)
+            continue;
+        cbf_fetch_and64(&l->bitmap[i], ~bits);
+        CBF_KILL_POINT("write: bits cleared");
+        for (; bits != 0; bits &= bits - 1) {
+            at = i * 64 + (uint32_t)__builtin_ctzll(bits);
+            if (cbf_acquire32(&l->slots[at].owner.part.held) != 0)
+                set_bit(l, at);
+        }
     }
-    CBF_KILL_POINT("write: readers forgotten");
+}
+
+/* After a takeover, since the dead may have been in the middle of that. */
+static void
+remember_readers(struct cbf_lock *l)
+{
+    uint32_t at;
+
+    for (at = 0; at < CBF_FMT_SLOTS; at++)
+        if (cbf_acquire32(&l->slots[at].owner.part.held) != 0)
+            set_bit(l, at);
 }
 
 /* Waits until no reader holds the lock; we hold the word.  0 or a code. */
@@ -182,6 +208,8 @@ cbf_lock_write(struct cbf_lock *l, const struct cbf_owner *self,
         if (result == CBF_LOCK_FAILED)
             return result;
         cbf_lock_sign(l->header, self);
+        if (result != CBF_LOCK_HELD)
+            remember_readers(l);
     }
     if (cbf_lock_scanned(l) && cbf_lock_drain(l, self, e) != CBF_OK)
         return CBF_LOCK_FAILED;
@@ -261,24 +289,19 @@ read_leave(struct cbf_lock *l, uint32_t at)
     cbf_lock_rouse(&l->header->drain, INT_MAX);
 }
 
-/*
- * One try: raises `held`, sets the slot's bit, and only then looks.  A writer
- * that has the word by then is given way to.  So is one that had it in between
- * and took the bit away: the next writer would not look at this slot.  1 if
- * the lock is held.
- */
+/* One try: raises `held`, sees to the slot's bit, and looks for a writer, who
+ * is given way to.  1 if the lock is held. */
 static int
 read_enter(struct cbf_lock *l, uint32_t at)
 {
-    uint64_t *word = &l->bitmap[at / 64];
     uint64_t bit = (uint64_t)1 << (at % 64);
 
     cbf_fetch_add32(&l->slots[at].owner.part.held, 1);
     CBF_KILL_POINT("read: held raised");
-    if (!(cbf_acquire64(word) & bit))
-        cbf_fetch_or64(word, bit);
+    if (!(cbf_acquire64(&l->bitmap[at / 64]) & bit))
+        set_bit(l, at);
     CBF_KILL_POINT("read: bit set");
-    if (cbf_acquire32(&l->header->writer) == 0 && (cbf_acquire64(word) & bit))
+    if (cbf_acquire32(&l->header->writer) == 0)
         return 1;
     read_leave(l, at);
     return 0;

@@ -21,12 +21,13 @@
  *            with the slot, or by a writer that saw all readers leave.  A
  *            writer looks at no others.
  *
- * A reader raises `held`, sets its bit, and then looks at `writer`; a writer
- * takes `writer` and then looks at bits and `held`; each with full ordering,
- * so at least one of them sees the other, and it is the reader that steps
- * back.  A writer clears bits only before it frees the word; so a reader that
- * finds the word free, and after that its bit still set, is seen by all who
- * take the word later.
+ * A reader raises `held`, sees to its bit, and then looks at `writer`; a
+ * writer takes `writer` and then looks at bits and `held`; each with full
+ * ordering, so at least one of them sees the other, and it is the reader that
+ * steps back.  A writer that clears a bit looks at `held` after that, and puts
+ * the bit back if somebody has raised it; so of these two, too, one sees the
+ * other.  Killed in between, it leaves that to who takes over, before anything
+ * else.
  */
 #ifndef CBF_LOCK_PRIVATE_H
 #define CBF_LOCK_PRIVATE_H

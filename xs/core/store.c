@@ -176,7 +176,7 @@ map_failed(struct cbf_error *e)
 /*
  * Counters are looked at anywhere, so in a large table of small pages most of
  * the time goes into finding the page: with huge ones adds took a third less
- * (bench/README).  They are asked for where the kernel may grant them, which
+ * (see DESIGN).  They are asked for where the kernel may grant them, which
  * is memory that is a file: what is not flushed anywhere, and tmpfs.  On files
  * of a disk the same advice would read 2 MiB for each page that is touched.
  */

@@ -75,7 +75,11 @@ sub waiting {
 spew("$dir/cut.gz", substr slurp("$dir/few.gz"), 0, -2);
 my $torn = slurp("$dir/many.gz");
 spew("$dir/torn.gz", substr $torn, 0, length($torn) - 500);
-my %bad = (cut => "$dir/cut.gz", torn => "$dir/torn.gz");
+# One that inflates to other bytes than were packed, as its checksum tells.
+my $altered = slurp("$dir/few.gz");
+substr($altered, -8, 4) ^= "\1\2\3\4";
+spew("$dir/altered.gz", $altered);
+my %bad = map { $_ => "$dir/$_.gz" } qw(cut torn altered);
 # A file that can be opened, but not read at its beginning.
 {
     open my $in, '<', '/proc/self/mem';
@@ -108,6 +112,10 @@ SKIP: {
     fails(cbf('add', $f, $bad{EIO}), qr/mem: Input\/output error/, 'EIO');
 }
 
+fails(cbf('build', '-n9', "$dir/none.cbf", $bad{altered}),
+    qr/altered\.gz: .*CRC/, 'build: data that do not match their checksum');
+ok(!-e "$dir/none.cbf", '... publish nothing');
+
 # A target that won't do is known before anything is read: nothing ever comes.
 spew("$dir/broken.cbf", substr($before, 0, 300) . 'x' x 99);
 $CLASS->new(undef, @PLAN)->save("$dir/frozen.cbf");
@@ -117,6 +125,16 @@ for my $command ('add', 'remove') {
         fails(cbf([$command, "$dir/$bad.cbf"], in_from => $rd), qr/$bad\.cbf/,
             "$command: $bad target, before the input");
     }
+}
+
+# Standard input that stands behind its end is empty, and that is all.
+{
+    my $here = fresh('here');
+    open my $behind, '<', $few or die;
+    sysseek $behind, 1_000_000, 0;
+    ends_well(cbf(['add', $f], in_from => $behind), 'input behind its end');
+    ok(slurp($f) eq $here, '... is none');
+    fresh(@before, @before);
 }
 
 # ---- signals ----------------------------------------------------------------
@@ -137,6 +155,35 @@ for my $case (['INT', 'add', lines(@many)], ['TERM', 'remove', lines(@few)],
     is("$end->{signal} $end->{out}$end->{err}", "$number{$name} ",
         "SIG$name while it reads ends it");
     ok(slurp($f) eq $before, '... and it has changed nothing');
+}
+
+# The lock is waited for before anything is changed.
+for my $command ('add', 'remove') {
+    my $holder = $CLASS->new($f, @PLAN);
+    my $fh = CBFProc::handle_on($f);
+    my @batch = map { "batch-$_" } 1 .. 15_000;
+    my $c = CBFProc::spawn(sub {
+        my ($me) = @_;
+        $holder->add_many(\@batch), $holder->remove_many(\@batch)
+            until $me->told;
+        return 'done';
+    });
+    ok($c->stop_holding($fh), 'a stopped process holds the lock');
+    my $run = start_cbf([$command, $f, $few]);
+    # it sleeps at the lock, and nowhere else for so long
+    CBFProc::until_true(20, sub {
+        open my $in, '<', "/proc/$run->{pid}/syscall" or return 1;
+        return (<$in> // '') =~ /\A(?:202|98|240) /;
+    });
+    kill 'TERM', $run->{pid};
+    my $end = end_of($run);
+    is("$end->{signal} $end->{out}$end->{err}", '15 ',
+        "$command: a signal ends the wait");
+    $c->tell('enough');
+    $c->cont;
+    is(CBFProc::outcome($c->result(10)), 'returned done', '... the holder too');
+    undef $holder;
+    $before = fresh(@before, @before);
 }
 
 # Signals in all processes, all the time, while items are added: perl's methods

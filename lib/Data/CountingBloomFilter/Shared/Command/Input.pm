@@ -212,8 +212,9 @@ sub _source_again {
 sub _uncompressed {
     my ($file, $handle) = @_;
     require IO::Uncompress::AnyUncompress;
+    # Strict, for else the checksum at the end would not be looked at.
     my $z = IO::Uncompress::AnyUncompress->new($handle, MultiStream => 1,
-        Transparent => 0);
+        Transparent => 0, Strict => 1);
     my $why = sub {
         stop_if_signalled();
         die "$file: can't be uncompressed: "
@@ -317,6 +318,7 @@ sub _batch {
 #   report   what this process has found so far, a list of numbers
 #   prints   true if batches print: then in the order of the input
 #   prepare  called with the number of processes, before there are several
+#   ready    for run_whole: called last before anything is changed, and may wait
 # Returns the sum of all processes' numbers.
 sub run {
     my ($self, %do) = @_;
@@ -353,6 +355,7 @@ sub run_whole {
         $prepare->(@_) if $prepare;
     };
     $self->_read_ahead;
+    $do{ready}->() if $do{ready};
     my @sum;
     return @sum if eval {
         @sum = undisturbed(sub { return $self->run(%do) });

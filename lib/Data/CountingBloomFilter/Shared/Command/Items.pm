@@ -53,6 +53,7 @@ sub add {
     my $run = $option->{stream} || $option->{new} || $option->{atomic}
         ? 'run' : 'run_whole';
     ($n, $new) = $input->$run(
+        ready  => sub { _wait_for_lock($target) },
         prints => $option->{new},
         report => sub { return ($n, $new) },
         batch  => sub {
@@ -71,6 +72,10 @@ sub add {
     $input->say("$n items" . ($option->{atomic} ? '' : ", $new of them new"));
     return 0;
 }
+
+# While nobody is kept from ending the program: a look at the filter waits for
+# whoever is changing it.
+sub _wait_for_lock { $_[0]->count; return }
 
 # An empty filter that can be merged into another one.
 sub _scratch {
@@ -92,6 +97,7 @@ sub remove {
     $input->alone;
     my $run = $option->{stream} ? 'run' : 'run_whole';
     ($n, $removed) = $input->$run(
+        ready  => sub { _wait_for_lock($filter) },
         report => sub { return ($n, $removed) },
         batch  => sub {
             my $items = _there($input, $_[0]);

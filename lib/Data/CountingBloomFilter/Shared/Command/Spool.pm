@@ -16,8 +16,8 @@ use Data::CountingBloomFilter::Shared::Command::Process
 my $MEMORY_BYTES = 4 * 1024 * 1024;
 
 # Files that are kept open until they are read again, so that they are the same
-# whatever becomes of their names.  A process may have 1024 open, or even less.
-my $OPEN_FILES = 100;
+# whatever becomes of their names.  A process may have 1024 open, or far less.
+my $OPEN_FILES = 20;
 
 sub new {
     my ($class) = @_;
@@ -79,6 +79,7 @@ sub parts {
 # Dies if a plain file is not there any more, as far as it was read.
 sub _is_there {
     my ($part) = @_;
+    return if !$part->{bytes};
     my @st = stat($part->{handle} // $part->{path});
     die "$part->{shown}: changed while it was read\n"
         if !@st || "$st[0]/$st[1]" ne $part->{id}

@@ -222,6 +222,39 @@ sub batch_writers {
     return;
 }
 
+# Adds what it never added before.
+sub filler {
+    my ($f, $which) = @_;
+    my $next = 1 + ($which << 40);
+    return sub {
+        for my $number ($next .. $next + 99) { $f->add($number) }
+        $next += 100;
+        return 100;
+    };
+}
+
+# Each add meets pages that were never touched.  None of them is made while the
+# lock is held, so two processes can wait for theirs at the same time.
+sub fresh_pages {
+    my @plan = (undef, 20_000_000);
+    heading(sprintf 'Filling a fresh table of %d MiB',
+        $CLASS->geometry(@plan[1 .. $#plan])->{counters} / 2 ** 21);
+    my $figures = rounds($rounds,
+        sub { return 'one process' =>
+            window(filler($CLASS->new(@plan), 0)) },
+        sub {
+            my $f = $CLASS->new(@plan);
+            return 'two processes' =>
+                sum(window(map { filler($f, $_) } 0, 1));
+        },
+    );
+    show($figures, $_, 1e-3, 'k/s') for 'one process', 'two processes';
+    print "\n";
+    compare('two processes together / one alone',
+        ratio($figures, 'two processes', 'one process'));
+    return;
+}
+
 # Fair: as many processes as there are share the processors evenly.
 sub mixed {
     heading("Two writers and two readers on $cpus processors");
@@ -264,6 +297,7 @@ reader_and_writer(
 
 writers();
 batch_writers();
+fresh_pages() if $CLASS->can('geometry');
 mixed();
 printf "\nA worker alone had its processor for %.0f %% of the time%s.\n",
     100 * median(@alone), median(@alone) < 0.95

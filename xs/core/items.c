@@ -30,19 +30,23 @@
 /* One body for several functions, compiled once for each. */
 #define HOT static inline __attribute__((always_inline))
 
+/* What changes items, and batches of reads, are compiled twice: for the number
+ * of probes that the default rate brings, and for any other. */
+#define USUAL_PROBES 7
+
 /* ---- reading ------------------------------------------------------------ */
 
-static inline int
-is_present(const struct cbf *f, struct cbf_hash h)
+HOT int
+is_present(const struct cbf *f, struct cbf_hash h, uint32_t n_probes)
 {
     const uint8_t *counters = f->counters;
     struct cbf_walk w = cbf_walk_begin(&f->probe, h);
-    uint32_t left = f->probe.n_probes;
+    uint32_t i;
 
-    do {
+    CBF_UNROLL
+    for (i = 0; i < n_probes; i++)
         if (!cbf_counter_is_set(counters, cbf_walk_next(&w)))
             return 0;
-    } while (--left > 0);
     return 1;
 }
 
@@ -66,7 +70,7 @@ lowest_counter(const struct cbf *f, struct cbf_hash h)
 int
 cbf_contains(const struct cbf *f, const void *item, size_t len)
 {
-    return is_present(f, cbf_hash_item(item, len));
+    return is_present(f, cbf_hash_item(item, len), f->probe.n_probes);
 }
 
 unsigned
@@ -128,10 +132,16 @@ is_near(const struct cbf *f)
     return f->table.counter_bytes <= NEAR_BYTES;
 }
 
-/* The body of both batches of reads; values: each gets counts, not 1 or 0. */
+/* A batch of reads: how many are present, and what is told of each. */
+struct looks {
+    const struct cbf_hash *items;
+    size_t n;
+    uint8_t *each; /* or NULL */
+    int values;    /* each gets counts, not 1 or 0 */
+};
+
 HOT size_t
-read_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
-          uint8_t *each, int values)
+read_many_by(const struct cbf *f, struct looks l, uint32_t n_probes)
 {
     int near = is_near(f);
     size_t present = 0;
@@ -139,31 +149,39 @@ read_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
     unsigned value;
 
     if (!near)
-        pipeline_begin(f, items, n);
-    for (i = 0; i < n; i++) {
+        pipeline_begin(f, l.items, l.n);
+    for (i = 0; i < l.n; i++) {
         if (!near)
-            pipeline_next(f, items, n, i);
-        value = values ? lowest_counter(f, items[i])
-                       : (unsigned)is_present(f, items[i]);
+            pipeline_next(f, l.items, l.n, i);
+        value = l.values ? lowest_counter(f, l.items[i])
+                         : (unsigned)is_present(f, l.items[i], n_probes);
         present += value > 0;
-        if (each)
-            each[i] = (uint8_t)value;
+        if (l.each)
+            l.each[i] = (uint8_t)value;
     }
     return present;
+}
+
+HOT size_t
+read_many(const struct cbf *f, struct looks l)
+{
+    if (f->probe.n_probes == USUAL_PROBES)
+        return read_many_by(f, l, USUAL_PROBES);
+    return read_many_by(f, l, f->probe.n_probes);
 }
 
 size_t
 cbf_contains_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
                   uint8_t *each)
 {
-    return read_many(f, items, n, each, 0);
+    return read_many(f, (struct looks){ items, n, each, 0 });
 }
 
 size_t
 cbf_count_of_many(const struct cbf *f, const struct cbf_hash *items, size_t n,
                   uint8_t *each)
 {
-    return read_many(f, items, n, each, 1);
+    return read_many(f, (struct looks){ items, n, each, 1 });
 }
 
 /* ---- changing ----------------------------------------------------------- */
@@ -175,12 +193,6 @@ struct how {
     enum change change;
     uint32_t n_probes;
 };
-
-/*
- * Functions that change items are compiled twice, for the number of probes
- * that the default rate brings and for any other.
- */
-#define USUAL_PROBES 7
 
 HOT struct how
 usually(enum change change)

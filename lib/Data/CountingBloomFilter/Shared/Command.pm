@@ -8,7 +8,7 @@ use warnings;
 use Getopt::Long ();
 use Data::CountingBloomFilter::Shared;
 use Data::CountingBloomFilter::Shared::Command::Process
-    qw(one_line watch_signals end_by_signal write_out);
+    qw(one_line watch_signals disturbed end_by_signal write_out);
 use Data::CountingBloomFilter::Shared::Command::Target ();
 
 my @ITEMS = qw(null|0 field|f=i delimiter|d=s item|e=s@ jobs|j=i quiet|q);
@@ -58,7 +58,7 @@ sub run {
     utf8::encode($_) for grep { utf8::is_utf8($_) } @words;
     binmode $_, ':raw' for \*STDOUT, \*STDERR;
     watch_signals();
-    my $status = eval { _command($manual, @words) };
+    my $status = eval { disturbed(sub { _command($manual, @words) }) };
     my $error  = $@;
     Data::CountingBloomFilter::Shared::Command::Target::tidy_up();
     end_by_signal();

@@ -10,7 +10,8 @@ use Errno ();
 use Exporter 'import';
 
 our @EXPORT_OK = qw(attempt one_line watch_signals stop_if_signalled
-    end_by_signal leave undisturbed write_out write_all is_broken_pipe);
+    end_by_signal leave disturbed undisturbed write_out write_all
+    is_broken_pipe);
 
 my $CLASS = 'Data::CountingBloomFilter::Shared';
 
@@ -18,7 +19,7 @@ my $CLASS = 'Data::CountingBloomFilter::Shared';
 my @ENDING = qw(HUP INT TERM);
 
 my $caught;      # name of the first that came
-our $held = 0;     # true while they must not interrupt
+our $held = 1;     # true while they must not interrupt
 
 # Runs code, and returns its value and '' or undef and what it died of.  What
 # ends the whole program goes through.
@@ -73,6 +74,15 @@ sub leave {
 sub stop_if_signalled {
     die "interrupted\n" if defined $caught && !$held;
     return;
+}
+
+# Runs code that they may end by dying in it, and returns its value.  Outside of
+# it they are only noted: nothing would catch what they died of.
+sub disturbed {
+    my ($code) = @_;
+    local $held = 0;
+    stop_if_signalled();
+    return $code->();
 }
 
 # Runs code that they must not take apart, and returns its value; the children
@@ -141,10 +151,12 @@ Runs code: its value and an empty string, or undef and what it died of.
 
 An error as one line for people.
 
-=head2 watch_signals, stop_if_signalled, undisturbed($code), end_by_signal
+=head2 watch_signals, disturbed($code), stop_if_signalled, undisturbed($code),
+end_by_signal
 
-Signals that end the program: from now on they unwind it; dies if one came; runs
-code that they must not take apart; ends the process by the one that came.
+Signals that end the program: from now on they are noted; runs code that they
+unwind; dies if one came; runs code that they must not take apart; ends the
+process by the one that came.
 
 =head2 leave
 

@@ -33,7 +33,7 @@ BOOT:
 
  # ---- single items
 
-void
+IV
 contains(self, item)
     SV *self
     SV *item
@@ -43,15 +43,11 @@ contains(self, item)
     add = XS_ADD
     remove = XS_REMOVE
     add_if_absent = XS_ADD_IF_ABSENT
-  PREINIT:
-    dXSTARG;
-    IV answer;
   CODE:
     xs_hot_adopt(aTHX);
-    answer = xs_hot(aTHX_ cv, (enum xs_op)ix, self, item);
-    XS_SET_TARG(answer);
-    ST(0) = TARG;
-    XSRETURN(1);
+    RETVAL = xs_hot(aTHX_ cv, (enum xs_op)ix, self, item);
+  OUTPUT:
+    RETVAL
 
  # ---- batches
 
@@ -311,17 +307,13 @@ to_bytes(self)
     ST(0) = image;
     XSRETURN(1);
 
-void
+IV
 refresh(self)
     SV *self
-  PREINIT:
-    dXSTARG;
-    IV switched;
   CODE:
-    switched = xs_refresh(aTHX_ cv, self);
-    XS_SET_TARG(switched);
-    ST(0) = TARG;
-    XSRETURN(1);
+    RETVAL = xs_refresh(aTHX_ cv, self);
+  OUTPUT:
+    RETVAL
 
  # ---- looking
 

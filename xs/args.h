@@ -54,7 +54,16 @@ xs_copy(pTHX_ SV *argument)
     return copy;
 }
 
-/* The same for a number: an object with overloading is asked for its own. */
+/* Makes such a copy a string of bytes; name: what is told of a wide one. */
+static void
+xs_make_bytes(pTHX_ const struct xs_call *c, SV *copy, const char *name)
+{
+    SvPV_force_nolen(copy);
+    if (!sv_utf8_downgrade(copy, TRUE))
+        xs_croak(aTHX_ c->cv, c->who, "Wide character in %s", name);
+}
+
+/* xs_copy for a number: an object with overloading is asked for its own. */
 static SV *
 xs_number(pTHX_ SV *argument)
 {

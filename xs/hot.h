@@ -21,13 +21,6 @@
 XS_INTERNAL(XS_Data__CountingBloomFilter__Shared_contains);
 #define XS_HOT_XSUB XS_Data__CountingBloomFilter__Shared_contains
 
-/* A hot method's result, in the SV that the call's op owns. */
-#ifdef TARGi
-#define XS_SET_TARG(value) TARGi((value), 1)
-#else
-#define XS_SET_TARG(value) sv_setiv_mg(TARG, (value))
-#endif
-
 #define XS_NOT_PLAIN (-1) /* beside the core's codes */
 
 /* CBF_OK and the answer; or a code of the core, told in *e; or XS_NOT_PLAIN.
@@ -127,7 +120,11 @@ xs_hot_pp(pTHX)
         argument = PL_stack_base + TOPMARK + 1; /* it may have moved */
     }
     TARG = PAD_SV(PL_op->op_targ);
-    XS_SET_TARG(answer);
+#ifdef TARGi
+    TARGi(answer, 1);
+#else
+    sv_setiv_mg(TARG, answer);
+#endif
     argument[0] = TARG;
     PL_stack_sp = argument;
     (void)POPMARK;

@@ -85,9 +85,7 @@ xs_image(pTHX_ const struct xs_call *c, SV *argument, STRLEN *len)
         argument = xs_copy(aTHX_ argument);
         if (!SvOK(argument))
             xs_croak(aTHX_ c->cv, c->who, "bytes are required");
-        SvPV_force_nolen(argument);
-        if (!sv_utf8_downgrade(argument, TRUE))
-            xs_croak(aTHX_ c->cv, c->who, "Wide character in bytes");
+        xs_make_bytes(aTHX_ c, argument, "bytes");
     }
     return SvPV_nomg_const(argument, *len);
 }

@@ -46,9 +46,7 @@ xs_text_begin(pTHX_ struct xs_call *c, CV *cv, SV *self, SV *text,
     t->separator = xs_separator(aTHX_ c, separator);
     if (!xs_is_plain(text)) {
         text = xs_copy(aTHX_ text);
-        SvPV_force_nolen(text);
-        if (!sv_utf8_downgrade(text, TRUE))
-            xs_croak(aTHX_ c->cv, c->who, "Wide character in text");
+        xs_make_bytes(aTHX_ c, text, "text");
     }
     t->bytes = SvPV_nomg_const(text, t->len);
 }

@@ -40,6 +40,18 @@ cbf_write_begin(struct cbf *f, struct cbf_error *e)
     return CBF_OK;
 }
 
+/*
+ * Page faults come before the lock: called before cbf_write_begin with items
+ * that will be added, where cbf_touch_needed says so.  A remove, or an
+ * add_if_absent of what is there, finds pages that somebody has written.
+ */
+static inline void
+cbf_write_touch(struct cbf *f, const struct cbf_hash *items, size_t n)
+{
+    if (!cbf_is_sealed(f))
+        cbf_touch_items(&f->touch, &f->probe, items, n);
+}
+
 static inline void
 cbf_write_end(struct cbf *f)
 {

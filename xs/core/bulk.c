@@ -229,8 +229,8 @@ cbf_add_bulk(struct cbf *f, const struct cbf_hash *items, size_t n,
         return code;
     do {
         more = pile_items(&p, items + *n_done, n - *n_done);
-        if (cbf_touch_needed(&f->touch) && !cbf_is_sealed(f))
-            cbf_touch_items(&f->touch, &f->probe, items + *n_done, more);
+        if (cbf_touch_needed(&f->touch))
+            cbf_write_touch(f, items + *n_done, more);
         code = cbf_write_begin(f, e);
         if (code != CBF_OK)
             break;

@@ -15,7 +15,6 @@
 
 #include "atomic.h"
 #include "killpoint.h"
-#include "unroll.h"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -113,7 +112,7 @@ cbf_packed_get(const uint8_t *table, const uint64_t *pos, uint32_t n)
 {
     uint64_t packed = 0;
 
-    CBF_UNROLL
+#pragma GCC unroll 8
     while (n-- > 0)
         packed = packed << 4 | cbf_counter_get(table, pos[n]);
     return packed;
@@ -142,7 +141,7 @@ cbf_packed_step(uint8_t *table, const uint64_t *pos, uint32_t n,
 {
     uint32_t i;
 
-    CBF_UNROLL
+#pragma GCC unroll 8
     for (i = 0; i < n; i++) {
         cbf_counter_step(table, pos[i], (unsigned)(flags & 1), up);
         flags >>= 4;

@@ -43,7 +43,7 @@ is_present(const struct cbf *f, struct cbf_hash h, uint32_t n_probes)
     struct cbf_walk w = cbf_walk_begin(&f->probe, h);
     uint32_t i;
 
-    CBF_UNROLL
+#pragma GCC unroll 8
     for (i = 0; i < n_probes; i++)
         if (!cbf_counter_is_set(counters, cbf_walk_next(&w)))
             return 0;
@@ -206,22 +206,11 @@ otherwise(const struct cbf *f, enum change change)
     return (struct how){ .change = change, .n_probes = f->probe.n_probes };
 }
 
-/*
- * Page faults come before the lock.  Only for what will write: a remove or an
- * add_if_absent of what is there finds pages that somebody has written.
- */
-static void
-touch_pages(struct cbf *f, const struct cbf_hash *items, size_t n)
-{
-    if (!cbf_is_sealed(f))
-        cbf_touch_items(&f->touch, &f->probe, items, n);
-}
-
 /* By value, so that the caller's copy can stay in registers. */
 static __attribute__((noinline)) void
-touch_pages_of(struct cbf *f, struct cbf_hash h)
+touch_pages(struct cbf *f, struct cbf_hash h)
 {
-    touch_pages(f, &h, 1);
+    cbf_write_touch(f, &h, 1);
 }
 
 /*
@@ -236,7 +225,7 @@ aim(const struct cbf *f, struct cbf_hash h, uint64_t *pos, uint32_t n)
     const uint8_t *counters = f->counters;
     uint32_t i;
 
-    CBF_UNROLL
+#pragma GCC unroll 8
     for (i = 0; i < n; i++) {
         pos[i] = cbf_walk_next(&w);
         cbf_prefetch_write(counters + (pos[i] >> 1));
@@ -311,7 +300,7 @@ change_one_by(struct cbf *f, struct cbf_hash h, struct how how, int *changed,
     int code;
 
     if (how.change != CHANGE_REMOVE && cbf_touch_needed(&f->touch))
-        touch_pages_of(f, h);
+        touch_pages(f, h);
     /* a cache line that is on its way before the lock is taken is not waited
      * for by everybody else */
     aim(f, h, pos, how.n_probes);
@@ -377,7 +366,7 @@ change_many_by(struct cbf *f, const struct batch *b, struct how how,
     int yes;
 
     if (how.change != CHANGE_REMOVE && cbf_touch_needed(&f->touch))
-        touch_pages(f, items, n);
+        cbf_write_touch(f, items, n);
     for (i = 0; i < n && i < WRITE_AHEAD; i++)
         aim(f, items[i], pos[i], how.n_probes);
     code = cbf_write_begin(f, e);

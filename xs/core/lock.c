@@ -111,10 +111,14 @@ examine_readers(struct cbf_lock *l, const struct cbf_lock_wait *w)
     return CBF_OK;
 }
 
+/* Sees to a slot's bit. */
 static void
 set_bit(struct cbf_lock *l, uint32_t at)
 {
-    cbf_fetch_or64(&l->bitmap[at / 64], (uint64_t)1 << (at % 64));
+    uint64_t bit = (uint64_t)1 << (at % 64);
+
+    if (!(cbf_acquire64(&l->bitmap[at / 64]) & bit))
+        cbf_fetch_or64(&l->bitmap[at / 64], bit);
 }
 
 /*
@@ -294,12 +298,9 @@ read_leave(struct cbf_lock *l, uint32_t at)
 static int
 read_enter(struct cbf_lock *l, uint32_t at)
 {
-    uint64_t bit = (uint64_t)1 << (at % 64);
-
     cbf_fetch_add32(&l->slots[at].owner.part.held, 1);
     CBF_KILL_POINT("read: held raised");
-    if (!(cbf_acquire64(&l->bitmap[at / 64]) & bit))
-        set_bit(l, at);
+    set_bit(l, at);
     CBF_KILL_POINT("read: bit set");
     if (cbf_acquire32(&l->header->writer) == 0)
         return 1;

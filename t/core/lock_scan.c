@@ -147,7 +147,28 @@ write_and_stop(void)
 
 static pid_t writer;
 
-/* A writer that has seen nobody goes on, and is gone. */
+/* A bit without a lock, as a scan leaves it. */
+static void
+scan_once(void)
+{
+    struct cbf_error e;
+
+    fresh_lock();
+    take_read(&e);
+    cbf_lock_read_done(&lock);
+}
+
+/* After a scan: a writer that has seen nobody, and has not cleared its bit. */
+static void
+stop_a_writer(void)
+{
+    scan_once();
+    new_gates();
+    writer = spawn(write_and_stop);
+    wait_for(&gates->arrived);
+}
+
+/* It goes on, and is gone. */
 static void
 let_writer_end(void)
 {
@@ -184,17 +205,6 @@ is_seen(const char *when)
     ok(!writer_waits(), "%s: until it is over", when);
 }
 
-/* A bit without a lock, as a scan leaves it. */
-static void
-scan_once(void)
-{
-    struct cbf_error e;
-
-    fresh_lock();
-    take_read(&e);
-    cbf_lock_read_done(&lock);
-}
-
 static void
 test_races(void)
 {
@@ -202,17 +212,11 @@ test_races(void)
     at("read: held raised", whole_writer);
     is_seen("a whole writer before the bit");
 
-    scan_once();
-    new_gates();
-    writer = spawn(write_and_stop);
-    wait_for(&gates->arrived);
+    stop_a_writer();
     at("read: held raised", let_writer_end);
     is_seen("bits cleared before the reader looks");
 
-    scan_once();
-    new_gates();
-    writer = spawn(write_and_stop);
-    wait_for(&gates->arrived);
+    stop_a_writer();
     at("read: bit set", let_writer_end);
     is_seen("bits cleared behind the reader's back");
 }
@@ -233,10 +237,7 @@ writer_in_the_middle(void)
 static void
 test_threads(void)
 {
-    scan_once();
-    new_gates();
-    writer = spawn(write_and_stop);
-    wait_for(&gates->arrived);
+    stop_a_writer();
     at("read: bit set", writer_in_the_middle);
     is_seen("another thread's scan in between");
 }

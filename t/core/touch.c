@@ -10,7 +10,6 @@
 #include "tap.h"
 #include <setjmp.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -18,24 +17,6 @@
 
 #define PAGE 4096
 #define PAGES 130 /* more than two words of bits, and a part of a third */
-
-static void
-die_of(const char *what)
-{
-    perror(what);
-    exit(1);
-}
-
-static void *
-memory(size_t bytes)
-{
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-    if (p == MAP_FAILED)
-        die_of("mmap");
-    return p;
-}
 
 /* ---- the bits ----------------------------------------------------------- */
 
@@ -51,15 +32,13 @@ test_bits(void)
 {
     const struct cbf_probe one = { .mask = UINT64_MAX, .n_probes = 1 };
     const struct cbf_probe two = { .mask = UINT64_MAX, .n_probes = 2 };
-    uint8_t *counters = memory(PAGES * PAGE);
-    uint8_t *before = malloc(PAGES * PAGE);
+    static uint8_t counters[PAGES * PAGE];
+    static uint8_t before[PAGES * PAGE];
     struct cbf_hash items[4] = { item_on(0, 0), item_on(0, PAGE - 1),
                                  item_on(63, 7), item_on(129, 0) };
     struct cbf_touch t;
     size_t i;
 
-    if (!before)
-        die_of("malloc");
     for (i = 0; i < PAGES * PAGE; i++)
         counters[i] = (uint8_t)(i * 7 + i / PAGE);
     memcpy(before, counters, PAGES * PAGE);
@@ -86,8 +65,6 @@ test_bits(void)
     ok(!cbf_touch_needed(&t) && !t.seen, "at the end nothing is left");
     cbf_touch_anew(&t);
     ok(!cbf_touch_needed(&t), "and nothing begins again");
-    free(before);
-    munmap(counters, PAGES * PAGE);
 }
 
 /* ---- no page to be had -------------------------------------------------- */
@@ -155,13 +132,13 @@ cut_filter(void)
 
     cbf_geometry_plan(1000000, 0.01, &g);
     if (cbf_open_memfd(NULL, &g, &f, NULL) != CBF_OK)
-        die_of("memfd");
+        bail("memfd");
     cbf_remove(f, "item", 4, &changed, NULL);
     /* as if there were pages for reading, and none for writing */
     if (mprotect((char *)f->store.base + 5 * PAGE,
                  f->store.map_bytes - 5 * PAGE, PROT_READ)
         != 0)
-        die_of("mprotect");
+        bail("mprotect");
     return f;
 }
 

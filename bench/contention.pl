@@ -236,14 +236,13 @@ sub filler {
 # Each add meets pages that were never touched.  None of them is made while the
 # lock is held, so two processes can wait for theirs at the same time.
 sub fresh_pages {
-    my @plan = (undef, 20_000_000);
-    heading(sprintf 'Filling a fresh table of %d MiB',
-        $CLASS->geometry(@plan[1 .. $#plan])->{counters} / 2 ** 21);
+    my $capacity = 20_000_000;
+    heading("Filling a fresh table for $capacity items");
     my $figures = rounds($rounds,
         sub { return 'one process' =>
-            window(filler($CLASS->new(@plan), 0)) },
+            window(filler($CLASS->new(undef, $capacity), 0)) },
         sub {
-            my $f = $CLASS->new(@plan);
+            my $f = $CLASS->new(undef, $capacity);
             return 'two processes' =>
                 sum(window(map { filler($f, $_) } 0, 1));
         },
@@ -297,7 +296,7 @@ reader_and_writer(
 
 writers();
 batch_writers();
-fresh_pages() if $CLASS->can('geometry');
+fresh_pages();
 mixed();
 printf "\nA worker alone had its processor for %.0f %% of the time%s.\n",
     100 * median(@alone), median(@alone) < 0.95
